@@ -1,0 +1,38 @@
+# Everything lives in .venv; python 3.11 or newer, make and pip are all that is needed beforehand.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: run test venv lint demo bench clean
+
+run: venv
+	$(BIN)/headsurgeon --demo
+
+test: venv lint
+	$(BIN)/pytest
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headsurgeon needs Python 3.11 or newer; name one with make PYTHON=…")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Rebuilds the demo patient from public texts: most of an hour, needs apt-get to fetch them.
+demo: venv
+	$(BIN)/python -m engine.nn.make_demo
+
+bench: venv
+	$(BIN)/python -m benchmarks.slices
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

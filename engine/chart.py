@@ -1,0 +1,205 @@
+"""The patient's chart: what a journal adds up to. The screen, the record and the reports read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from engine import events
+from engine.heads import Head, HeadMap, Rows
+from engine.journal import Entry, Reader
+from engine.session import Session
+from engine.targets import Heads, Model, zones
+
+
+@dataclass
+class PassChart:
+    """One pass as far as it has come."""
+
+    started: events.PassStarted
+    time_started: str
+    cut: events.Cut | None = None
+    steps: list[events.Step] = field(default_factory=list)
+    checks: list[events.Check] = field(default_factory=list)
+    saved_step: int = 0
+    ended: events.PassEnded | None = None
+    time_ended: str = ""
+    paused: bool = False
+    undone: bool = False
+    accepted: bool = False
+
+    @property
+    def number(self) -> int:
+        return self.started.number
+
+    @property
+    def targets(self) -> list[Head]:
+        return [Head.parse(text) for text in self.started.target_heads]
+
+    @property
+    def step(self) -> int:
+        return self.steps[-1].step if self.steps else 0
+
+    @property
+    def outcome(self) -> str:
+        """running, paused, undone, or as the pass ended."""
+        if self.undone:
+            return "undone"
+        if self.ended:
+            return self.ended.outcome
+        return "paused" if self.paused else "running"
+
+    @property
+    def best(self) -> events.Check | None:
+        """The check with the lowest held-out perplexity so far."""
+        return min(self.checks, key=lambda c: c.heldout_perplexity, default=None)
+
+    @property
+    def bos_mass(self) -> Rows | None:
+        """BOS mass as last seen in this pass."""
+        if self.checks:
+            return self.checks[-1].bos_mass
+        return self.cut.bos_mass if self.cut else None
+
+    @property
+    def seconds_per_step(self) -> float:
+        """Median of the last steps, so that one slow step does not upset the ETA."""
+        recent = sorted(step.seconds for step in self.steps[-51:])
+        return recent[len(recent) // 2] if recent else 0.0
+
+    def go_back_to(self, step: int) -> None:
+        """Forget what came after ``step``: the pass was resumed from there."""
+        self.steps = [s for s in self.steps if s.step <= step]
+        self.checks = [c for c in self.checks if c.step <= step]
+        self.paused = False
+
+
+@dataclass
+class Chart:
+    """A session as far as its journal tells."""
+
+    created: events.Created | None = None
+    time_created: str = ""
+    time_updated: str = ""
+    worker: events.WorkerStarted | None = None
+    loaded: events.Loaded | None = None
+    maps: dict[str, HeadMap] = field(default_factory=dict)
+    passes: list[PassChart] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    """(time, text)"""
+    progress: events.Progress | None = None
+    message: str = ""
+    """Last refusal or error, as a sentence."""
+    failed: bool = False
+    closed: bool = False
+    seq: int = 0
+
+    @property
+    def stock(self) -> HeadMap | None:
+        return self.maps.get("stock")
+
+    @property
+    def standing(self) -> list[PassChart]:
+        """Finished passes whose slices are in the model, in order."""
+        return [p for p in self.passes if p.ended and not p.undone]
+
+    @property
+    def head_map(self) -> HeadMap | None:
+        """The newest whole head map of the model as it stands."""
+        for done in reversed(self.standing):
+            if f"pass-{done.number}" in self.maps:
+                return self.maps[f"pass-{done.number}"]
+        return self.stock
+
+    @property
+    def running(self) -> PassChart | None:
+        """The pass that has begun and not ended."""
+        return self.passes[-1] if self.passes and not self.passes[-1].ended else None
+
+    @property
+    def state(self) -> str:
+        """created, diagnosed, operating, paused, operated or failed."""
+        if self.running:
+            return "paused" if self.running.paused else "operating"
+        if self.failed:
+            return "failed"
+        if self.standing:
+            return "operated"
+        return "diagnosed" if self.stock else "created"
+
+    def zones(self, pass_: PassChart) -> tuple[Heads, Heads, Heads]:
+        """(targets, in-band frozen, outside) of a pass."""
+        assert self.stock is not None
+        return zones(pass_.targets, Model.of(self.stock))
+
+    def add(self, entry: Entry) -> None:
+        """Take one entry in."""
+        self.seq, self.time_updated = entry.seq, entry.time
+        event = entry.event
+        running = self.running
+        if not isinstance(event, events.Progress):
+            self.progress = None
+        match event:
+            case events.Created():
+                self.created, self.time_created = event, entry.time
+            case events.WorkerStarted():
+                self.worker, self.closed, self.failed, self.message = event, False, False, ""
+            case events.Progress():
+                self.progress = event
+            case events.Loaded():
+                self.loaded = event
+            case events.Diagnosed():
+                self.maps[event.stage] = event.head_map
+            case events.PassStarted():
+                if running:  # begun anew before anything was saved
+                    self.passes.pop()
+                self.passes.append(PassChart(event, entry.time))
+            case events.Note():
+                self.notes.append((entry.time, event.text))
+            case events.Refused():
+                self.message = event.message
+            case events.Failed():
+                self.message, self.failed = event.message, True
+            case events.Closed():
+                self.closed = True
+            case events.Undone() | events.Accepted():
+                for pass_ in self.passes:
+                    if pass_.number == event.number and isinstance(event, events.Undone):
+                        pass_.undone = True
+                        self.maps.pop(f"pass-{event.number}", None)
+                    elif pass_.number == event.number:
+                        pass_.accepted = True
+            case _ if running:
+                self._add_to_pass(running, event, entry.time)
+
+    def _add_to_pass(self, pass_: PassChart, event: events.Event, time: str) -> None:
+        match event:
+            case events.Cut():
+                pass_.cut = event
+            case events.Step():
+                pass_.steps.append(event)
+            case events.Check():
+                pass_.checks.append(event)
+            case events.Saved():
+                pass_.saved_step = event.step
+            case events.Paused():
+                pass_.paused = True
+            case events.Continued():
+                pass_.paused = False
+            case events.Resumed():
+                pass_.go_back_to(event.step)
+            case events.PassEnded():
+                pass_.ended, pass_.time_ended, pass_.paused = event, time, False
+
+
+def read_chart(session: Session) -> Chart:
+    """The chart of a session as its journal stands now."""
+    chart = Chart()
+    for entry in Reader(session.journal).entries():
+        chart.add(entry)
+    return chart
+
+
+def gaps(entries: list[Entry]) -> list[int]:
+    """Sequence numbers after which an entry is missing; empty when the journal is whole."""
+    return [a.seq for a, b in pairwise(entries) if b.seq != a.seq + 1]

@@ -1,0 +1,373 @@
+"""The command line. Heavy modules are imported by the command that needs them, so help comes at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engine.errors import InputError
+
+if TYPE_CHECKING:
+    from engine.journal import Entry
+    from engine.plan import Plan
+
+app = typer.Typer(
+    name="headsurgeon",
+    help="Guided surgery on the attention heads of language models.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda:N")]
+Dtype = Annotated[str, typer.Option(help="auto, bfloat16, float16 or float32; auto is the checkpoint's own")]
+Texts = Annotated[str, typer.Option(help="file of probe texts: one a line, or JSONL with `text`")]
+Seed = Annotated[int, typer.Option(help="seed of every random draw")]
+Targets = Annotated[str, typer.Option(help="which heads, e.g. 'sick & band' or 'L5-22 x H9-15'")]
+SessionFolder = Annotated[Path, typer.Argument(help="a session's folder")]
+Root = Annotated[Path | None, typer.Option("--sessions", help="where sessions go [HEADSURGEON_SESSIONS, ./sessions]")]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+To = Annotated[Path, typer.Option("--to", help="folder to write into")]
+
+
+@app.callback(invoke_without_command=True)
+def open_app(
+    context: typer.Context,
+    demo: Annotated[bool, typer.Option("--demo", help="open the app on the demo patient")] = False,
+    session: Annotated[Path | None, typer.Option("--session", help="open the app on this session")] = None,
+    root: Root = None,
+    version: Annotated[bool, typer.Option("--version", help="print the version and leave")] = False,
+) -> None:
+    """Without a command: open the app."""
+    if version:
+        from engine import __version__
+
+        typer.echo(__version__)
+    elif context.invoked_subcommand is None:
+        _run_app(demo=demo, session=session, root=root)
+
+
+def _run_app(*, demo: bool = False, session: Path | None = None, root: Path | None = None) -> None:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InputError("the app needs a terminal; without one use diagnose, operate, report … (see --help)")
+    from engine.session import open_session
+
+    if session is not None:
+        session = open_session(session).folder
+    from tui.app import run
+
+    raise typer.Exit(run(demo=demo, session=session, root=root))
+
+
+@app.command(name="open")
+def open_(session: SessionFolder) -> None:
+    """Open the app on a session: watch it, go on with it, or replay it."""
+    _run_app(session=session)
+
+
+@app.command()
+def diagnose(
+    model: Annotated[str, typer.Argument(help="`demo`, a local folder or a hub name")],
+    texts: Texts = "",
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    as_json: Json = False,
+) -> None:
+    """Measure every head: grid, counts, band, sensitivity."""
+    from engine.heads import HeadMap
+    from engine.nn.attention import measure
+    from engine.nn.load import load
+    from engine.probes import read_probes
+    from engine.show import diagnosis_json, diagnosis_text
+
+    probes = read_probes(texts)
+    patient = load(model, device, dtype)
+    for found in measure(patient, probes):
+        if isinstance(found, HeadMap):
+            typer.echo(
+                json.dumps(diagnosis_json(patient.loaded(), found))
+                if as_json
+                else diagnosis_text(patient.loaded(), found)
+            )
+
+
+@app.command()
+def preflight(
+    model: Annotated[str, typer.Argument(help="`demo`, a local folder or a hub name")],
+    targets: Targets,
+    from_session: Annotated[Path | None, typer.Option("--from", help="session with the diagnosis to use")] = None,
+    dtype: Dtype = "auto",
+    as_json: Json = False,
+) -> None:
+    """Tell what a pass would take, from config.json alone."""
+    from engine import demo
+    from engine.anatomy import anatomy_of, read_config
+    from engine.plan import make_plan
+    from engine.preflight import preflight as estimate
+    from engine.show import preflight_json, preflight_text
+    from engine.targets import Model, needs_head_map, resolve
+
+    config = read_config(_config_folder(model))
+    anatomy = anatomy_of(config, model)
+    if needs_head_map(targets) and from_session is None:
+        raise InputError(f"the targets {targets!r} name classes: give a diagnosed session with --from SESSION")
+    head_map = _head_map(from_session) if from_session else None
+    heads = resolve(targets, Model(anatomy.n_layers, anatomy.n_heads, head_map))
+    plan = make_plan({**demo.pass_defaults(model), "targets": targets})
+    stored = str(config.get("dtype") or config.get("torch_dtype") or "float32")
+    found = estimate(anatomy, heads, plan, stored if dtype == "auto" else dtype)
+    typer.echo(json.dumps(preflight_json(found)) if as_json else preflight_text(found))
+
+
+def _config_folder(model: str) -> Path:
+    from engine import demo
+
+    if model == "demo":
+        return demo.FOLDER
+    if Path(model).expanduser().exists():
+        return Path(model).expanduser()
+    from engine.nn.load import find  # only a hub name needs the libraries
+
+    return find(model, weights=False)[0]
+
+
+def _head_map(folder: Path) -> Any:
+    from engine.chart import read_chart
+    from engine.session import open_session
+
+    head_map = read_chart(open_session(folder)).head_map
+    if head_map is None:
+        raise InputError(f"{folder} holds no diagnosis yet")
+    return head_map
+
+
+@app.command()
+def operate(
+    model: Annotated[str, typer.Argument(help="`demo`, a local folder or a hub name")],
+    targets: Annotated[str | None, typer.Option(help="which heads, e.g. 'sick & band'")] = None,
+    plan: Annotated[Path | None, typer.Option(help="TOML file with one [[pass]] table per pass")] = None,
+    corpus: Annotated[list[str] | None, typer.Option(help="file, folder or hub name; repeatable")] = None,
+    steps: Annotated[int | None, typer.Option(help="optimizer steps")] = None,
+    epochs: Annotated[int | None, typer.Option(help="times through the corpus, where no steps are given")] = None,
+    lr: Annotated[float | None, typer.Option(help="peak learning rate")] = None,
+    length: Annotated[int | None, typer.Option(help="tokens per sample")] = None,
+    micro_batch: Annotated[int | None, typer.Option(help="samples at once")] = None,
+    accumulate: Annotated[int | None, typer.Option(help="micro-batches per step")] = None,
+    check_every: Annotated[int | None, typer.Option(help="steps between checks")] = None,
+    patience: Annotated[int | None, typer.Option(help="checks without a better one until it stops; 0: never")] = None,
+    init: Annotated[str | None, typer.Option(help="xavier_normal or xavier_uniform")] = None,
+    parts: Annotated[str | None, typer.Option(help="which of q, k, v are trained, e.g. qk")] = None,
+    no_reinit: Annotated[bool, typer.Option("--no-reinit", help="the control: train the slices as they are")] = False,
+    seed: Seed = 42,
+    texts: Texts = "",
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    root: Root = None,
+) -> None:
+    """Diagnose, operate, diagnose again; leaves a session folder."""
+    from engine import demo
+    from engine.plan import make_plan, read_plans
+
+    given: dict[str, Any] = {
+        "targets": targets,
+        "corpus": corpus or None,
+        "steps": steps,
+        "epochs": epochs,
+        "lr": lr,
+        "length": length,
+        "micro_batch": micro_batch,
+        "accumulate": accumulate,
+        "check_every": check_every,
+        "patience": patience,
+        "init": init,
+        "parts": parts,
+        "reinit": False if no_reinit else None,
+        "seed": seed,
+    }
+    if epochs is not None and steps is not None:
+        raise InputError("give --steps or --epochs, not both")
+    defaults = demo.pass_defaults(model)
+    if epochs is not None:
+        defaults.pop("steps", None)
+    values = {**defaults, **{k: v for k, v in given.items() if v is not None}}
+    if (targets is None) == (plan is None):
+        raise InputError("give either --targets for one pass or --plan for several")
+    plans = read_plans(plan, values) if plan else [make_plan(values, "the options")]
+    _operate(model, plans, texts=texts, device=device, dtype=dtype, seed=seed, root=root)
+
+
+def _operate(
+    model: str, plans: list[Plan], *, texts: str, device: str, dtype: str, seed: int, root: Path | None
+) -> None:
+    from engine import events
+    from engine.nn.corpus import check_sources
+    from engine.nn.load import find
+    from engine.nn.worker import Worker
+    from engine.probes import read_probes
+    from engine.session import create_session, sessions_root
+    from engine.show import entry_line
+
+    find(model)
+    read_probes(texts)
+    for plan in plans:
+        check_sources(plan)
+    request = events.Created(
+        session="", model=_absolute(model), device=device, dtype=dtype, texts=_absolute(texts), seed=seed,
+        plans=[plan.model_copy(update={"corpus": [_absolute(c) for c in plan.corpus]}).model_dump() for plan in plans],
+    )  # fmt: skip
+    session = create_session(sessions_root(root), request)
+    with session.held():
+        worker = Worker(session, _printer(entry_line))
+        try:
+            worker.open()
+        except InputError:
+            if not worker.chart.passes:  # nothing was begun, so nothing half-done stays
+                session.discard()
+            raise
+        except KeyboardInterrupt:
+            typer.echo(f"interrupted; go on with: headsurgeon resume {session.folder}", err=True)
+            raise
+        worker.close()
+    _tell(session.folder)
+
+
+def _absolute(source: str) -> str:
+    """A path that stays right when the session is resumed from elsewhere; anything else as it is."""
+    path = Path(source).expanduser()
+    return str(path.resolve()) if source and source != "demo" and path.exists() else source
+
+
+def _printer(line: Any) -> Any:
+    def show(entry: Entry) -> None:
+        text = line(entry)
+        if text:
+            typer.echo(text, err=True)
+
+    return show
+
+
+def _tell(folder: Path) -> None:
+    from engine.record import load
+    from engine.session import Session
+    from engine.show import record_text
+
+    typer.echo(record_text(load(Session(folder)), folder))
+
+
+@app.command()
+def resume(session: SessionFolder) -> None:
+    """Go on with a session from its last saved state."""
+    from engine.nn.worker import Worker
+    from engine.session import open_session
+    from engine.show import entry_line
+
+    opened = open_session(session)
+    with opened.held():
+        worker = Worker(opened, _printer(entry_line))
+        worker.open()
+        worker.close()
+    _tell(opened.folder)
+
+
+@app.command()
+def sessions(root: Root = None, as_json: Json = False) -> None:
+    """List sessions: id, patient, state, healthy heads before and after."""
+    from engine.record import load, summary
+    from engine.session import list_sessions, sessions_root
+    from engine.show import sessions_text
+
+    rows = []
+    for session in list_sessions(sessions_root(root)):
+        try:
+            rows.append(summary(load(session)))
+        except InputError as error:
+            rows.append({"id": session.id, "state": "unreadable", "error": str(error)})
+    typer.echo(json.dumps(rows) if as_json else sessions_text(rows))
+
+
+@app.command()
+def report(session: SessionFolder, to: To) -> None:
+    """Write a report of a session: Markdown, HTML, CSV, SVG."""
+    from engine.report import write_report
+    from engine.session import open_session
+
+    for path in write_report(open_session(session), to):
+        typer.echo(path)
+
+
+Source = Annotated[Path, typer.Argument(help="a session's folder, or a patch file", metavar="SESSION|PATCH")]
+
+
+@app.command()
+def apply(
+    source: Source,
+    to: To,
+    model: Annotated[str | None, typer.Option(help="the stock model, where it has moved")] = None,
+) -> None:
+    """Write a full checkpoint with the patches of a session on it."""
+    from engine.nn.load import find
+    from engine.nn.patch import apply_patches
+
+    patches, stock = _patches(source)
+    apply_patches(patches, find(model or stock)[0], to)
+    typer.echo(to)
+
+
+@app.command()
+def undo(source: Source, model_folder: Annotated[Path, typer.Argument(metavar="MODELDIR")], to: To) -> None:
+    """Take the patches of a session off a checkpoint again."""
+    from engine.nn.patch import undo_patches
+
+    if not model_folder.is_dir():
+        raise InputError(f"folder not found: {model_folder}")
+    undo_patches(_patches(source)[0], model_folder, to)
+    typer.echo(to)
+
+
+def _patches(source: Path) -> tuple[list[Any], str]:
+    from engine.nn.patch import load_patch
+    from engine.nn.worker import session_patches
+    from engine.session import open_session
+
+    if source.is_dir():
+        paths, model = session_patches(open_session(source))
+        return [load_patch(path) for path in paths], model
+    patch = load_patch(source)
+    return [patch], str(patch.about["source"])
+
+
+@app.command(hidden=True)
+def worker(session: SessionFolder) -> None:
+    """Own a session's patient and serve the screen (started by the app)."""
+    from engine.nn.worker import work
+    from engine.session import open_session
+
+    work(open_session(session))
+
+
+def main() -> None:
+    """Run the program and turn what went wrong into one sentence and an exit code."""
+    import click
+
+    try:
+        code = app(standalone_mode=False)
+    except InputError as error:
+        typer.echo(f"headsurgeon: {error}", err=True)
+        code = 2
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        code = 130
+    except BrokenPipeError:
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The demo patient that travels with the program, its texts and the settings that suit its size.
+
+``engine.nn.make_demo`` rebuilds it; ``NOTICE.md`` beside this file states where its texts come from.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+CORPORA = ("bible.txt", "devil.txt")
+OTHER_TEXTS = ("heldout-austen.txt", "heldout-code.txt")
+"""Held-out texts of the two sources that the demo was pretrained on."""
+
+
+def pass_defaults(model: str) -> dict[str, Any]:
+    """Plan values for a patient: the demo's own, nothing for any other (the method's defaults stand)."""
+    if model != "demo":
+        return {}
+    settings = tomllib.loads((FOLDER / "settings.toml").read_text("utf-8"))
+    return {**settings["pass"], "corpus": [str(FOLDER / CORPORA[0])]}
+
+
+def other_texts(model: str) -> dict[str, Path]:
+    """Texts whose perplexity is watched beside the operating corpus."""
+    return {Path(name).stem: FOLDER / name for name in OTHER_TEXTS} if model == "demo" else {}

@@ -1,0 +1,314 @@
+"""What happens in a session, as typed events. The engine yields them, the worker writes them to the
+journal, the screen and the headless commands read them.
+
+Everything that a record or a screen shows is in some event, so the journal alone tells the story.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+from engine.drift import Drift, ZoneDrift
+from engine.heads import HeadMap, Rows, known
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Base of all events; ``kind`` is its name in the journal."""
+
+    kind: ClassVar[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Created(Event):
+    """A session was begun: what was asked for."""
+
+    kind: ClassVar[str] = "created"
+    session: str
+    model: str
+    device: str = "auto"
+    dtype: str = "auto"
+    texts: str = ""
+    """File with the operator's own probe texts; empty: the built-in ones."""
+    seed: int = 42
+    plans: list[dict[str, Any]] = field(default_factory=list)
+    """Passes that were ordered from the start; a resume goes on with those that are left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerStarted(Event):
+    """A worker took the session. Commands written before this are not obeyed."""
+
+    kind: ClassVar[str] = "worker_started"
+    pid: int
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress(Event):
+    """Work without a number of its own is under way: loading, diagnosing, reading a corpus."""
+
+    kind: ClassVar[str] = "progress"
+    what: str
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded(Event):
+    """The patient is in memory."""
+
+    kind: ClassVar[str] = "loaded"
+    source: str
+    revision: str
+    weights_sha256: str
+    family: str
+    n_layers: int
+    n_heads: int
+    n_kv_heads: int
+    d_model: int
+    d_head: int
+    vocabulary: int
+    context: int
+    parameters: int
+    position_encoding: str
+    slopes: list[float]
+    dtype: str
+    device: str
+    threads: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosed(Event):
+    """A whole head map was measured. ``stage`` is ``stock`` or ``pass-N``."""
+
+    kind: ClassVar[str] = "diagnosed"
+    stage: str
+    head_map: HeadMap
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusSource(Event):
+    """One source of a pass's corpus as it was read. (Not journalled alone: part of PassStarted.)"""
+
+    kind: ClassVar[str] = "corpus"
+    source: str
+    sha256: str
+    documents: int
+    heldout_documents: int
+    train_tokens: int
+    heldout_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassStarted(Event):
+    """A pass begins; nothing is changed yet, and the stock side of every comparison is measured.
+
+    Losses and perplexities are per predicted token on the held-out part of the corpus (nats).
+    """
+
+    kind: ClassVar[str] = "pass_started"
+    number: int
+    plan: dict[str, Any]
+    target_heads: list[str]
+    zone_layers: tuple[int, int]
+    zone_heads: tuple[int, int]
+    steps: int
+    warmup: int
+    trained_parameters: int
+    touched_tensor_parameters: int
+    corpus: list[CorpusSource]
+    heldout_perplexity_stock: float
+    ablation_loss_stock: float
+    perplexity_stock: dict[str, float]
+    """Per other text (name -> perplexity), e.g. texts of the pretraining distribution."""
+    frozen_sha256_before: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut(Event):
+    """The targets were reinitialised (or, in the control, left as they are); step 0."""
+
+    kind: ClassVar[str] = "cut"
+    number: int
+    bos_mass: Rows
+    woken: int
+    """Targets below the BOS-sink threshold before any training."""
+    heldout_perplexity: float
+    drift: Drift
+    """Of the cut alone, against stock."""
+    columns: list[float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Event):
+    """One optimizer step. ``loss`` is the mean over the step's predicted tokens, in nats."""
+
+    kind: ClassVar[str] = "step"
+    number: int
+    step: int
+    """Steps done, from 1."""
+    loss: float
+    lr: float
+    grad_norm: float
+    tokens: int
+    """Tokens trained on so far in this pass."""
+    seconds: float
+    """Wall time of this step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check(Event):
+    """One evaluation inside a pass."""
+
+    kind: ClassVar[str] = "check"
+    number: int
+    step: int
+    train_loss: float
+    """Mean training loss since the check before."""
+    heldout_perplexity: float
+    woken: int
+    bos_mass: Rows
+    drift: Drift
+    """Against stock."""
+    drift_training: Drift
+    """Against the cut."""
+    columns: list[float | None]
+    """Mean |drift| against stock per head index, over untouched heads."""
+    best: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved(Event):
+    """State or patch is on the disk; a resume goes on from ``step``."""
+
+    kind: ClassVar[str] = "saved"
+    number: int
+    step: int
+    file: str
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paused(Event):
+    kind: ClassVar[str] = "paused"
+    number: int
+    step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Continued(Event):
+    """A paused pass goes on."""
+
+    kind: ClassVar[str] = "continued"
+    number: int
+    step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumed(Event):
+    """A pass goes on from a saved state; whatever the journal holds of later steps did not count."""
+
+    kind: ClassVar[str] = "resumed"
+    number: int
+    step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassEnded(Event):
+    """A pass is over and its best (or last) slices are in the model."""
+
+    kind: ClassVar[str] = "pass_ended"
+    number: int
+    outcome: str
+    """completed, patience, stopped (best kept), stopped_last, or diverged (three steps in a row refused)."""
+    step: int
+    kept_step: int
+    """The step whose slices were kept."""
+    heldout_perplexity: float
+    woken: int
+    ablation_loss_after: float
+    perplexity_after: dict[str, float]
+    drift: Drift
+    drift_training: Drift
+    spreading: list[int]
+    refused_steps: int
+    frozen_sha256_after: str
+    patch_sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undone(Event):
+    """The slices of a pass got their originals back."""
+
+    kind: ClassVar[str] = "undone"
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepted(Event):
+    """The operator keeps a pass."""
+
+    kind: ClassVar[str] = "accepted"
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note(Event):
+    kind: ClassVar[str] = "note"
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused(Event):
+    """A command could not be carried out; the session is as it was."""
+
+    kind: ClassVar[str] = "refused"
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed(Event):
+    """The worker stops because of this."""
+
+    kind: ClassVar[str] = "error"
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closed(Event):
+    """The worker left in order."""
+
+    kind: ClassVar[str] = "closed"
+
+
+KINDS: dict[str, type[Event]] = {event.kind: event for event in Event.__subclasses__()}
+
+
+def to_dict(event: Event) -> dict[str, Any]:
+    """Plain values for one journal line, ``kind`` first."""
+    return {"kind": event.kind, **asdict(event)}
+
+
+def from_dict(data: dict[str, Any]) -> Event | None:
+    """Inverse of ``to_dict``. Unknown fields are dropped; an unknown kind, or a line that lacks a
+    field or holds something else in it, gives None: a newer program wrote it."""
+    type_ = KINDS.get(str(data.get("kind")))
+    if type_ is None:
+        return None
+    values = known(type_, data)
+    try:
+        for name, value in values.items():
+            if name == "head_map":
+                values[name] = HeadMap.from_dict(value)
+            elif name in ("drift", "drift_training"):
+                zones = known(Drift, value).items()
+                values[name] = Drift(**{zone: ZoneDrift(**known(ZoneDrift, figures)) for zone, figures in zones})
+            elif name == "corpus":
+                values[name] = [CorpusSource(**known(CorpusSource, source)) for source in value]
+            elif name in ("zone_layers", "zone_heads"):
+                values[name] = (int(value[0]), int(value[1]))
+        return type_(**values)
+    except (TypeError, KeyError, AttributeError, IndexError, ValueError):
+        return None

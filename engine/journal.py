@@ -1,0 +1,134 @@
+"""The session's append-only files: ``journal.jsonl`` (events) and ``commands.jsonl`` (what the screen asks).
+
+Lines are whole JSON objects. A torn last line, left by a kill in mid-write, is skipped by readers and
+closed with a newline by the next writer; nothing is ever rewritten.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from engine import events
+from engine.errors import InputError
+from engine.files import disk_full
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the journal."""
+
+    seq: int
+    time: str
+    """ISO 8601 in UTC."""
+    event: events.Event
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Tail:
+    """Reads the whole lines that were appended to a file since the last look."""
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        self.path = path
+        self.offset = offset
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """New lines as objects; what is not a whole JSON object is skipped."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        end = data.rfind(b"\n") + 1
+        self.offset += end
+        for line in data[:end].splitlines():
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                yield value
+
+
+class Reader:
+    """Reads a journal from the start and then follows it: attach, resume, replay and recovery alike."""
+
+    def __init__(self, path: Path) -> None:
+        self.tail = Tail(path)
+
+    def entries(self) -> Iterator[Entry]:
+        """Entries appended since the last call, in order."""
+        for line in self.tail.lines():
+            event = events.from_dict(line)
+            if event is not None and isinstance(line.get("seq"), int):
+                yield Entry(line["seq"], str(line.get("time", "")), event)
+
+
+class Writer:
+    """Appends events. Only the process that holds the session's lock may have one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = _open_to_append(path)  # first: a line torn just before its newline becomes a whole one
+        self.seq = max((entry.seq for entry in Reader(path).entries()), default=0)
+
+    def append(self, event: events.Event, durable: bool = False) -> Entry:
+        """Write one event; ``durable`` also waits until it is on the disk.
+
+        Raises:
+            InputError: the disk is full.
+            ValueError: a number is not finite; no NaN ever reaches a journal.
+        """
+        entry = Entry(self.seq + 1, now(), event)
+        line = {"seq": entry.seq, "time": entry.time, **events.to_dict(event)}
+        _append(self.file, self.path, line)
+        self.seq = entry.seq
+        if durable:
+            os.fsync(self.file.fileno())
+        return entry
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def append_command(path: Path, name: str, **values: Any) -> None:
+    """Ask the worker for something: ``{"time", "command", …}``."""
+    with _open_to_append(path) as file:
+        _append(file, path, {"time": now(), "command": name, **values})
+
+
+def _open_to_append(path: Path) -> BinaryIO:
+    file = path.open("a+b", buffering=0)
+    if file.seek(0, os.SEEK_END) > 0:
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            file.write(b"\n")  # closes a line that a kill has torn
+    return file
+
+
+def _append(file: BinaryIO, path: Path, line: dict[str, Any]) -> None:
+    data = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    try:
+        if file.write(data) != len(data):  # a short write is how a full disk begins
+            file.write(b"\n")
+            raise InputError(f"no room left on the disk while writing {path}; free some space and resume")
+    except OSError as error:
+        full = disk_full(path, error)
+        if full is not None:
+            raise full from error
+        raise
+
+
+def finite(value: float) -> float:
+    """The number itself, or the largest one that JSON and TOML can carry instead of infinity or NaN."""
+    return value if math.isfinite(value) else 1e308

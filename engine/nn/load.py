@@ -1,0 +1,193 @@
+"""Loading a patient: ``demo``, a local folder, or a hub name. Safetensors only, never remote code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from engine import demo, events
+from engine.anatomy import Anatomy, anatomy_of, read_config
+from engine.checkpoint import read_header, weight_files, weights_sha256
+from engine.errors import InputError
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DEFAULT_CONTEXT = 2048
+_FEW_PARAMETERS = 20_000_000
+
+
+@dataclass
+class Patient:
+    """A loaded model with its tokenizer and anatomy."""
+
+    source: str
+    folder: Path
+    revision: str
+    weights_sha256: str
+    model: PreTrainedModel
+    tokenizer: Any
+    anatomy: Anatomy
+    context: int
+    """Longest text in tokens that is measured or trained on."""
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    @property
+    def dtype(self) -> str:
+        return str(self.model.dtype).removeprefix("torch.")
+
+    def attention(self, layer: int) -> nn.Module:
+        """The attention module of a layer."""
+        return self.model.get_submodule(f"transformer.h.{layer}.self_attention")
+
+    def ids(self, text: str) -> torch.Tensor:
+        """A text as this patient's tokenizer starts it, cut to the context  # (T,)
+
+        Raises:
+            InputError: nothing is left of the text.
+        """
+        ids = self.tokenizer(text, truncation=True, max_length=self.context)["input_ids"]
+        special = set(self.tokenizer.all_special_ids)
+        if not any(i not in special for i in ids):
+            raise InputError(f"a text has no tokens to measure: {text[:40]!r}")
+        return torch.tensor(ids, device=self.device)
+
+    def loaded(self) -> events.Loaded:
+        """The event that tells of this patient."""
+        a = self.anatomy
+        return events.Loaded(
+            source=self.source,
+            revision=self.revision,
+            weights_sha256=self.weights_sha256,
+            family=a.family,
+            n_layers=a.n_layers,
+            n_heads=a.n_heads,
+            n_kv_heads=a.n_kv_heads,
+            d_model=a.d_model,
+            d_head=a.d_head,
+            vocabulary=a.vocabulary,
+            context=self.context,
+            parameters=a.total_parameters,
+            position_encoding=a.position_encoding,
+            slopes=a.slopes,
+            dtype=self.dtype,
+            device=str(self.device),
+            threads=torch.get_num_threads(),
+        )
+
+
+def find(source: str, *, weights: bool = True) -> tuple[Path, str]:
+    """The folder of a model and its revision (a hub commit, or empty).
+
+    A name that could be a folder is looked for as one first, and the hub is asked only for names of
+    the form ``owner/model`` that no local folder could mean. ``weights=False`` fetches the config alone.
+
+    Raises:
+        InputError: nothing is found there.
+    """
+    if source == "demo":
+        return demo.FOLDER, ""
+    path = Path(source).expanduser()
+    if path.exists():
+        if not path.is_dir():
+            raise InputError(f"{source} is a file; name the folder that holds the model")
+        return path, ""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", source) or source.startswith(".") or path.parent.is_dir():
+        raise InputError(f"folder not found: {source}; a hub name is written like bigscience/bloom-560m")
+    return _fetch(source, weights)
+
+
+def _fetch(name: str, weights: bool) -> tuple[Path, str]:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    patterns = ["*.json", "tokenizer*", "*.safetensors"] if weights else ["config.json"]
+    try:
+        try:
+            folder = snapshot_download(name, allow_patterns=patterns, local_files_only=True)
+            if weights:
+                weight_files(Path(folder))
+        except (LocalEntryNotFoundError, InputError):
+            folder = snapshot_download(name, allow_patterns=patterns)
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"folder not found: {name}, and the hub did not give it either ({reason})") from error
+    return Path(folder), Path(folder).name
+
+
+def pick_device(device: str) -> torch.device:
+    """``auto`` takes the first GPU, else the CPU.
+
+    Raises:
+        InputError: the device is not there.
+    """
+    if device == "auto":
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise InputError(f"unknown device {device!r}; there are auto, cpu, cuda:0, cuda:1 …")
+    chosen = torch.device(device)
+    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+        raise InputError(f"device {device} is not there: {torch.cuda.device_count()} CUDA devices are visible")
+    return chosen
+
+
+def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
+    """Load a patient for measuring and operating: eager attention, no dropout, no gradients.
+
+    Raises:
+        InputError: no such model, a family without an adapter, damaged or missing weights, a wrong
+            device or dtype.
+    """
+    if dtype != "auto" and dtype not in DTYPES:
+        raise InputError(f"unknown dtype {dtype!r}; there are auto, {', '.join(DTYPES)}")
+    folder, revision = find(source)
+    anatomy = anatomy_of(read_config(folder), source)
+    chosen = pick_device(device)
+    for file in weight_files(folder):
+        read_header(file)  # a truncated file gives its sentence here, before the library's traceback
+    transformers_logging.disable_progress_bar()
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype="auto" if dtype == "auto" else DTYPES[dtype],
+            attn_implementation="eager",
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        raise InputError(f"{source} cannot be loaded: {str(error).strip().splitlines()[0]}") from error
+    offloaded = sorted({name for name, p in model.named_parameters() if p.is_meta})
+    if offloaded:
+        raise InputError(
+            f"{source} does not fit: {offloaded[0]} and {len(offloaded) - 1} more tensors were left out of memory"
+        )
+    nn.Module.to(model, chosen)
+    model.eval()
+    model.requires_grad_(False)
+    if chosen.type == "cpu" and anatomy.total_parameters < _FEW_PARAMETERS:
+        torch.set_num_threads(1)  # matrices this small run several times slower on more threads
+    limit = int(getattr(tokenizer, "model_max_length", DEFAULT_CONTEXT))
+    context = min(limit, int(getattr(model.config, "seq_length", DEFAULT_CONTEXT)))
+    return Patient(source, folder, revision, weights_sha256(folder), model, tokenizer, anatomy, context)
+
+
+@contextmanager
+def swapped_forward(module: nn.Module, forward: Any) -> Iterator[None]:
+    """Let ``module`` compute with ``forward`` for a while; always puts its own back."""
+    module.forward = forward
+    try:
+        yield
+    finally:
+        del module.forward

@@ -1,0 +1,137 @@
+"""Patches: replacement values and originals of the slices, applied to checkpoint files and taken off.
+
+Values *and* originals are kept rather than differences, because adding a difference and taking it
+away again does not give back the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from engine.anatomy import Slice
+from engine.checkpoint import TensorPlace, copy_model, read_slice, tensor_places, weights_sha256
+from engine.errors import InputError
+from engine.files import require_space, write_atomic
+
+FORMAT = "headsurgeon-patch-1"
+_TORCH = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+_WIDER = {(torch.bfloat16, torch.float32), (torch.float16, torch.float32)}
+
+
+@dataclass(frozen=True)
+class Patch:
+    """The changed slices by key, with what they held before."""
+
+    values: dict[str, Tensor]
+    originals: dict[str, Tensor]
+    about: dict[str, Any]
+    """``number``, ``weights_sha256`` of the stock checkpoint, ``plan``, ``target_heads``, ``source``."""
+
+
+def save_patch(path: Path, patch: Patch) -> int:
+    """Write a patch atomically; its size in bytes."""
+    tensors = {f"values/{key}": tensor.contiguous() for key, tensor in patch.values.items()}
+    tensors |= {f"originals/{key}": tensor.contiguous() for key, tensor in patch.originals.items()}
+    data = save(tensors, metadata={"format": FORMAT, "about": json.dumps(patch.about, sort_keys=True)})
+    require_space(path.parent, len(data), "the patch")
+    write_atomic(path, lambda file: file.write(data))
+    return len(data)
+
+
+def load_patch(path: Path) -> Patch:
+    """Read a patch.
+
+    Raises:
+        InputError: there is none, it is damaged, or it is another kind of file.
+    """
+    if not path.is_file():
+        raise InputError(f"patch not found: {path}")
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != FORMAT:
+                raise InputError(f"{path} is no headsurgeon patch")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except SafetensorError as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+    sides: dict[str, dict[str, Tensor]] = {"values": {}, "originals": {}}
+    for name, tensor in tensors.items():
+        side, _, key = name.partition("/")
+        sides[side][key] = tensor
+    return Patch(sides["values"], sides["originals"], json.loads(metadata["about"]))
+
+
+def apply_patches(patches: list[Patch], source: Path, to: Path) -> None:
+    """Copy the checkpoint in ``source`` to ``to`` with ``patches`` put on, in order.
+
+    Raises:
+        InputError: a patch is for another model, or ``to`` is taken, or the disk is too small.
+    """
+    wanted = patches[0].about["weights_sha256"]
+    if patches[0].about["number"] == 1 and weights_sha256(source) != wanted:
+        raise InputError(
+            f"{source} is another model than the patch was made on (weights {weights_sha256(source)[:12]}…, "
+            f"expected {wanted[:12]}…); name the stock one with --model"
+        )
+    steps = [(patch.originals, patch.values) for patch in patches]
+    _rewrite(source, to, steps, "does not hold what the patch replaces; it is another model or lacks an earlier patch")
+
+
+def undo_patches(patches: list[Patch], model: Path, to: Path) -> None:
+    """Copy the checkpoint in ``model`` to ``to`` with ``patches`` taken off, the last one first.
+
+    Raises:
+        InputError: the model does not carry them, or its originals were not kept exactly.
+    """
+    steps = [(patch.values, patch.originals) for patch in reversed(patches)]
+    places = tensor_places(model)
+    for _, originals in steps:
+        for key, tensor in originals.items():
+            place = _place(places, Slice.parse(key), model)
+            if tensor.dtype != _TORCH[place.dtype] and (_TORCH[place.dtype], tensor.dtype) not in _WIDER:
+                raise InputError(
+                    f"the patch keeps originals as {tensor.dtype}, and {model} holds {_TORCH[place.dtype]}: "
+                    "they would not come back exactly; take the stock checkpoint instead"
+                )
+    _rewrite(model, to, steps, "does not carry this patch as it was made")
+
+
+def _rewrite(source: Path, to: Path, steps: list[tuple[dict[str, Tensor], dict[str, Tensor]]], complaint: str) -> None:
+    """Copy with slices changed step by step from the first of each pair to the second."""
+    places = tensor_places(source)
+    now: dict[str, bytes] = {}
+    for before, after in steps:
+        for key, tensor in before.items():
+            piece = Slice.parse(key)
+            place = _place(places, piece, source)
+            if now.get(key, read_slice(place, piece)) != _bytes(tensor, place):
+                raise InputError(f"{source} {complaint} ({piece.tensor})")
+            now[key] = _bytes(after[key], place)
+    edits: dict[Path, list[tuple[int, bytes]]] = {}
+    for key, data in now.items():
+        piece = Slice.parse(key)
+        place, at = _place(places, piece, source), 0
+        for offset, size in place.runs(piece):
+            edits.setdefault(place.file, []).append((offset, data[at : at + size]))
+            at += size
+    copy_model(source, to, edits)
+
+
+def _place(places: dict[str, TensorPlace], piece: Slice, folder: Path) -> TensorPlace:
+    place = places.get(piece.tensor)
+    if place is None or place.dtype not in _TORCH or piece.stop > place.shape[piece.dim]:
+        raise InputError(f"{folder} is another model: it has no tensor {piece.tensor} of the patch's shape and kind")
+    return place
+
+
+def _bytes(tensor: Tensor, place: TensorPlace) -> bytes:
+    """A slice as the checkpoint's own dtype spells it."""
+    return bytes(tensor.to(_TORCH[place.dtype]).contiguous().view(torch.uint8).numpy().tobytes())

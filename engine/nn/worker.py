@@ -1,0 +1,270 @@
+"""The process that owns a patient: it carries out a session and writes the journal and the record.
+
+The screen's worker and the headless commands are this one class; they differ in who asks and who
+listens.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from engine import __version__, demo, events, record
+from engine.chart import Chart, PassChart, read_chart
+from engine.errors import InputError
+from engine.heads import Head, HeadMap
+from engine.journal import Entry, Tail, Writer
+from engine.nn.attention import measure
+from engine.nn.load import Patient, load
+from engine.nn.operate import operate, prepare
+from engine.nn.patch import load_patch
+from engine.nn.slices import write_values
+from engine.nn.vitals import pack_text
+from engine.plan import Plan, make_plan
+from engine.probes import read_probes
+from engine.session import Session
+
+IDLE_SECONDS = 1800.0
+"""A worker that has nothing to do and is asked nothing leaves after so long."""
+OTHER_SAMPLES = 32
+_MILESTONES = (
+    events.Diagnosed,
+    events.PassStarted,
+    events.Cut,
+    events.Check,
+    events.Paused,
+    events.PassEnded,
+    events.Undone,
+    events.Accepted,
+    events.Note,
+    events.Failed,
+    events.Closed,
+)
+
+
+def no_commands() -> list[dict[str, Any]]:
+    """The inbox of a pass that nobody watches."""
+    return []
+
+
+class Worker:
+    """A session being carried out. Make one only while holding the session's lock."""
+
+    def __init__(self, session: Session, show: Callable[[Entry], None] = lambda entry: None) -> None:
+        self.session = session
+        self.show = show
+        self.chart: Chart = read_chart(session)
+        if self.chart.created is None:
+            raise InputError(f"the journal of {session.id} has no beginning; the session cannot be taken up")
+        if session.record.exists():
+            record.load(session)  # refuses a damaged or newer one before anything is written
+        self.writer = Writer(session.journal)
+        self.commands = Tail(session.commands, session.commands.stat().st_size if session.commands.exists() else 0)
+        self.probes = read_probes(self.chart.created.texts)
+        self.patient: Patient
+
+    @property
+    def created(self) -> events.Created:
+        assert self.chart.created is not None
+        return self.chart.created
+
+    def emit(self, event: events.Event) -> None:
+        """Write an event down, take it into the chart, and renew the record where it matters."""
+        milestone = isinstance(event, _MILESTONES)
+        entry = self.writer.append(event, durable=milestone)
+        self.chart.add(entry)
+        if milestone:
+            record.save(self.session, self.chart)
+        self.show(entry)
+
+    def inbox(self) -> list[dict[str, Any]]:
+        """What was asked since the last look."""
+        return list(self.commands.lines())
+
+    def open(self, inbox: Callable[[], list[dict[str, Any]]] = no_commands) -> None:
+        """Load the patient, diagnose it if that was not done, and finish what was begun.
+
+        Raises:
+            InputError: the patient cannot be loaded, or is not the one that the session began with.
+        """
+        self.emit(events.WorkerStarted(pid=os.getpid(), versions=versions()))
+        self.emit(events.Progress(what=f"loading {self.created.model}"))
+        self.patient = load(self.created.model, self.created.device, self.created.dtype)
+        before = self.chart.loaded
+        if before and before.weights_sha256 != self.patient.weights_sha256:
+            raise InputError(
+                f"{self.created.model} has changed since session {self.session.id} began (weights "
+                f"{self.patient.weights_sha256[:12]}…, then {before.weights_sha256[:12]}…); put the old one back"
+            )
+        self.emit(self.patient.loaded())
+        if self.chart.stock is None:
+            self._diagnose("stock")
+        for done in self.chart.standing:
+            write_values(self.patient, load_patch(self.session.patch(done.number)).values)
+        if self.chart.running:
+            self._go_on(self.chart.running, inbox)
+        for plan in self.created.plans[len(self.chart.passes) :]:
+            self.run_pass(make_plan(plan), inbox)
+
+    def _diagnose(self, stage: str) -> None:
+        for found in measure(self.patient, self.probes):
+            if isinstance(found, HeadMap):
+                self.emit(events.Diagnosed(stage=stage, head_map=found))
+            else:
+                self.emit(events.Progress(what="diagnosing", done=found, total=len(self.probes)))
+
+    def _go_on(self, pass_: PassChart, inbox: Callable[[], list[dict[str, Any]]]) -> None:
+        plan = make_plan(pass_.started.plan)
+        saved = (self.session.pass_folder(pass_.number) / "state.safetensors").exists()
+        self._run(plan, pass_.number, pass_.targets, pass_.cut if saved else None, inbox)
+
+    def run_pass(self, plan: Plan, inbox: Callable[[], list[dict[str, Any]]] = no_commands) -> None:
+        """Operate by ``plan`` on the model as it stands.
+
+        Raises:
+            InputError: its targets or corpus do not serve, or the disk is full.
+        """
+        self._run(plan, len(self.chart.passes) + 1, None, None, inbox)
+
+    def _run(
+        self,
+        plan: Plan,
+        number: int,
+        targets: list[Head] | None,
+        cut: events.Cut | None,
+        inbox: Callable[[], list[dict[str, Any]]],
+    ) -> None:
+        assert self.chart.stock is not None
+        assert self.chart.head_map is not None
+        self.emit(events.Progress(what="reading the corpus"))
+        setting = prepare(
+            self.patient,
+            plan,
+            number,
+            self.session.pass_folder(number),
+            self.chart.stock,
+            self.chart.head_map,
+            self.probes,
+            self._other_texts(plan.length),
+            lambda tokens: self.emit(events.Progress(what="reading the corpus", done=tokens)),
+            targets,
+        )
+        self.emit(events.Progress(what="measuring stock" if number == 1 else "measuring before the pass"))
+        for event in operate(setting, inbox, cut):
+            self.emit(event)
+
+    def _other_texts(self, length: int) -> dict[str, torch.Tensor]:
+        packed = {}
+        for name, path in demo.other_texts(self.created.model).items():
+            packed[name] = pack_text(self.patient, path.read_text("utf-8"), length, OTHER_SAMPLES)
+        return packed
+
+    def undo(self) -> None:
+        """Give the slices of the last standing pass their originals back.
+
+        Raises:
+            InputError: no pass stands.
+        """
+        if not self.chart.standing:
+            raise InputError("there is no pass to undo")
+        last = self.chart.standing[-1].number
+        write_values(self.patient, load_patch(self.session.patch(last)).originals)
+        self.emit(events.Undone(number=last))
+
+    def accept(self) -> None:
+        """Mark the last standing pass as kept by the operator."""
+        if not self.chart.standing:
+            raise InputError("there is no pass to accept")
+        self.emit(events.Accepted(number=self.chart.standing[-1].number))
+
+    def close(self) -> None:
+        """Leave in order."""
+        self.emit(events.Closed())
+        self.writer.close()
+
+    def serve(self) -> None:
+        """Do what the screen asks until it says quit, or says nothing for long."""
+        idle_since = time.monotonic()
+        while time.monotonic() - idle_since < IDLE_SECONDS:
+            for command in self.inbox():
+                idle_since = time.monotonic()
+                if command.get("command") == "quit":
+                    return
+                try:
+                    self._obey(command)
+                except InputError as error:
+                    self.emit(events.Refused(message=str(error)))
+                idle_since = time.monotonic()
+            time.sleep(0.1)
+
+    def _obey(self, command: dict[str, Any]) -> None:
+        match command.get("command"):
+            case "operate":
+                self.run_pass(make_plan(dict(command.get("plan", {}))), self.inbox)
+            case "undo":
+                self.undo()
+            case "accept":
+                self.accept()
+            case "note":
+                self.emit(events.Note(text=str(command.get("text", ""))))
+            case "pause" | "continue" | "check" | "stop":
+                raise InputError("no pass is running")
+            case other:
+                raise InputError(f"unknown command {other!r}")
+
+
+def work(session: Session) -> None:
+    """``headsurgeon worker``: hold the session, open it and serve the screen.
+
+    Raises:
+        InputError: the session is held by another worker, or it cannot be opened; the journal says so too.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with session.held():
+        worker = Worker(session)
+        try:
+            worker.open(worker.inbox)
+            worker.serve()
+        except InputError as error:
+            worker.emit(events.Failed(message=str(error)))
+            raise
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            worker.emit(events.Failed(message=f"{type(error).__name__}: {error} (worker.log holds the details)"))
+            raise
+        worker.close()
+
+
+def versions() -> dict[str, str]:
+    """What the record's environment says."""
+    return {
+        "headsurgeon": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "platform": platform.platform(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "",
+    }
+
+
+def session_patches(session: Session) -> tuple[list[Path], str]:
+    """The patches of a session's standing passes, in order, and the model they belong to.
+
+    Raises:
+        InputError: no pass stands.
+    """
+    chart = read_chart(session)
+    if not chart.standing or chart.created is None:
+        raise InputError(
+            f"session {session.id} has no finished pass; `headsurgeon resume {session.folder}` may finish one"
+        )
+    return [session.patch(done.number) for done in chart.standing], chart.created.model

@@ -1,0 +1,95 @@
+"""What one pass shall do: targets and every hyperparameter, with the method's defaults."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from engine.errors import InputError
+
+
+class Plan(BaseModel):
+    """One pass. The defaults are those of arXiv 2603.09616 (section 3.2) where it gives one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    targets: str
+    corpus: list[str] = Field(default_factory=list)
+    """Files, folders or hub names that the slices are trained on."""
+    steps: int | None = Field(None, ge=1)
+    """Optimizer steps; None: count by epochs."""
+    epochs: int = Field(3, ge=1)
+    lr: float = Field(5e-5, gt=0)
+    length: int = Field(512, ge=2)
+    """Tokens per sample."""
+    micro_batch: int = Field(1, ge=1)
+    accumulate: int = Field(8, ge=1)
+    clip: float = Field(1.0, gt=0)
+    """Largest global gradient norm over all slices."""
+    check_every: int = Field(20, ge=1)
+    """Steps between two checks; each check also saves the state."""
+    patience: int = Field(0, ge=0)
+    """Stop after so many checks without a better held-out perplexity; 0: never."""
+    init: Literal["xavier_normal", "xavier_uniform"] = "xavier_normal"
+    parts: str = Field("qkv", pattern="^q?k?v?$", min_length=1)
+    """Which of the head's Q, K and V rows get fresh weights and are trained."""
+    reinit: bool = True
+    """False: the control. The same slices are trained from where they are."""
+    heldout_share: float = Field(0.1, gt=0, lt=1)
+    """Share of the corpus, by document, that is only evaluated on."""
+    heldout_samples: int = Field(64, ge=1)
+    """At most so many held-out samples per evaluation."""
+    seed: int = 42
+
+    @model_validator(mode="after")
+    def _named(self) -> Plan:
+        if not self.targets.strip():
+            raise ValueError('the plan names no targets; write them like `targets = "sick & band"`')
+        return self
+
+    @property
+    def tokens_per_step(self) -> int:
+        return self.length * self.micro_batch * self.accumulate
+
+
+def make_plan(values: dict[str, Any], where: str = "the plan") -> Plan:
+    """A plan from plain values.
+
+    Raises:
+        InputError: a value is unknown or out of range; names the first one.
+    """
+    try:
+        return Plan.model_validate(values)
+    except ValidationError as error:
+        raise InputError(f"{where}: {first_complaint(error)}") from error
+
+
+def read_plans(path: Path, defaults: dict[str, Any]) -> list[Plan]:
+    """The passes of a plan file: one ``[[pass]]`` table each, in order.
+
+    Raises:
+        InputError: the file is missing, no TOML, or holds a wrong pass.
+    """
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"plan not found: {path}") from error
+    except OSError as error:
+        raise InputError(f"cannot read the plan {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML: {error}") from error
+    passes = data.get("pass")
+    if not isinstance(passes, list) or not passes or not all(isinstance(values, dict) for values in passes):
+        raise InputError(f"{path} holds no pass; write one as a [[pass]] table with at least `targets`")
+    return [make_plan({**defaults, **values}, f"pass {i} of {path}") for i, values in enumerate(passes, 1)]
+
+
+def first_complaint(error: ValidationError) -> str:
+    """The first of pydantic's complaints as one short sentence."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    message = str(first["msg"]).removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message

@@ -1,0 +1,180 @@
+"""What the headless commands print: grids, counts and records as plain text and JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engine import events
+from engine.heads import Head, HeadMap
+from engine.journal import Entry
+from engine.preflight import Preflight
+from engine.record import Record
+
+
+def printable(text: str) -> str:
+    """Text from outside with control characters made visible, so that a terminal obeys none."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def diagnosis_json(patient: events.Loaded, m: HeadMap) -> dict[str, Any]:
+    """``diagnose --json``."""
+    band = m.band()
+    return {
+        "model": patient.source,
+        "family": patient.family,
+        "n_layers": m.n_layers,
+        "n_heads": m.n_heads,
+        "dtype": patient.dtype,
+        "weights_sha256": patient.weights_sha256,
+        "thresholds": asdict(m.thresholds),
+        "texts": [asdict(text) for text in m.texts],
+        "tokens": m.tokens,
+        "uniform_bos_mass": round(m.uniform(), 6),
+        "counts": m.counts(),
+        "sensitivity": m.sensitivity(),
+        "band": list(band) if band else None,
+        "heads": [
+            {
+                "layer": head.layer,
+                "head": head.head,
+                "bos_mass": m.mass(head),
+                "bos_interval": list(m.interval(head)),
+                "entropy": m.entropy[head.layer][head.head],
+                "class": m.class_of(head),
+                "borderline": m.is_borderline(head),
+            }
+            for head in m.heads()
+        ],
+    }
+
+
+def grid_text(m: HeadMap) -> list[str]:
+    """One row per layer; a cell is the first decimal of the BOS mass, ``D`` for dead, ``.`` below 0.1."""
+    lines = ["       " + "".join(f"{f'H{h}':<4}" for h in range(0, m.n_heads, 4))]
+    for layer in range(m.n_layers):
+        cells = ""
+        for index in range(m.n_heads):
+            head = Head(layer, index)
+            mass = m.mass(head)
+            cells += "D" if m.class_of(head) == "dead" else "." if mass < 0.1 else str(min(9, int(mass * 10)))
+        lines.append(f"{f'L{layer}':<6} {cells}")
+    return lines
+
+
+def diagnosis_text(patient: events.Loaded, m: HeadMap) -> str:
+    """``diagnose`` for people."""
+    counts, total = m.counts(), m.n_layers * m.n_heads
+    band, lengths = m.band(), [text.tokens for text in m.texts]
+    firsts = ", ".join(f"“{printable(t)}”" for t in dict.fromkeys(text.first_token for text in m.texts))
+    return "\n".join(
+        [
+            f"{printable(patient.source)}: {patient.family}, {m.n_layers} layers × {m.n_heads} heads, {patient.dtype}",
+            f"{len(m.texts)} texts of {min(lengths)}–{max(lengths)} tokens; position 0 held {firsts}",
+            "",
+            *grid_text(m),
+            "",
+            *(f"{name:<12} {n:>4}  {100 * n / total:5.1f} %" for name, n in counts.items()),
+            f"{'borderline':<12} {sum(map(m.is_borderline, m.heads())):>4}  (interval over texts holds a threshold)",
+            "band         " + (f"H{band[0]}–H{band[1]}" if band else "none"),
+            "sick at      " + ", ".join(f"{limit}: {n}" for limit, n in m.sensitivity().items()),
+            f"BOS mass of uniform attention on these texts: {m.uniform():.3f}",
+        ]
+    )
+
+
+def preflight_json(p: Preflight) -> dict[str, Any]:
+    """``preflight --json``."""
+    flat = asdict(p)
+    zone = {
+        "layers": list(flat.pop("zone_layers")),
+        "heads": list(flat.pop("zone_heads")),
+        "in_band_frozen": flat.pop("in_band_frozen"),
+        "outside": flat.pop("outside"),
+    }
+    return {**flat, "zone": zone}
+
+
+def preflight_text(p: Preflight) -> str:
+    """``preflight`` for people."""
+    share = 100 * p.trained_parameters / p.total_parameters
+    touched = 100 * p.touched_tensor_parameters / p.total_parameters
+    layers, heads = p.zone_layers, p.zone_heads
+    return "\n".join(
+        [
+            f"{p.targets} targets in L{layers[0]}–L{layers[1]} × H{heads[0]}–H{heads[1]}",
+            f"{p.in_band_frozen} in-band frozen, {p.outside} outside",
+            f"trained {p.trained_parameters:,} of {p.total_parameters:,} parameters ({share:.2f} %)",
+            f"in touched tensors {p.touched_tensor_parameters:,} ({touched:.2f} %)",
+            f"memory about {p.memory_bytes / 1e9:.1f} GB, disk about {p.disk_bytes / 1e6:.0f} MB",
+        ]
+    )
+
+
+def entry_line(entry: Entry) -> str:
+    """An event as a line of progress; empty for those that need none."""
+    match entry.event:
+        case events.Loaded() as e:
+            return f"loaded {printable(e.source)}: {e.n_layers}×{e.n_heads} heads, {e.dtype} on {e.device}"
+        case events.Diagnosed() as e:
+            return f"{e.stage}: " + ", ".join(f"{n} {name}" for name, n in e.head_map.counts().items())
+        case events.PassStarted() as e:
+            return (
+                f"pass {e.number}: {len(e.target_heads)} targets, {e.trained_parameters:,} parameters, {e.steps} steps"
+            )
+        case events.Resumed() as e:
+            return f"pass {e.number} goes on from step {e.step}"
+        case events.Cut() as e:
+            return f"cut: {e.woken} woken before any training, held-out perplexity {e.heldout_perplexity:.2f}"
+        case events.Check() as e:
+            best = ", best so far" if e.best else ""
+            return (
+                f"step {e.step}: loss {e.train_loss:.3f}, held-out perplexity {e.heldout_perplexity:.2f}, "
+                f"woken {e.woken}{best}"
+            )
+        case events.PassEnded() as e:
+            return f"pass {e.number} {e.outcome}: kept step {e.kept_step}, perplexity {e.heldout_perplexity:.2f}"
+        case events.Refused() | events.Failed() as e:
+            return e.message
+    return ""
+
+
+def record_text(record: Record, folder: Path) -> str:
+    """What a session came to, for people: figures, no verdict."""
+    lines = [f"session {folder}"]
+    stages = list(record.diagnosis.items())
+    if stages:
+        lines.append(f"healthy {stages[0][1].counts['healthy']} → {stages[-1][1].counts['healthy']}")
+    for p in record.passes:
+        lines.append(f"pass {p.number}, {p.outcome}: {len(p.target_heads)} targets ({p.targets})")
+        if p.frozen_sha256_after is None:
+            continue
+        n = len(p.target_heads)
+        same = "unchanged" if p.frozen_sha256_after == p.frozen_sha256_before else "CHANGED"
+        lines += [
+            f"  woken at the cut {p.woken_at_cut}/{n}, after training {p.woken}/{n}",
+            f"  working: ablating the targets costs {p.ablation_loss_stock:.3f} → {p.ablation_loss_after:.3f} nats",
+            f"  held-out perplexity {p.heldout_perplexity_stock:.2f} → {p.heldout_perplexity:.2f} (step {p.best_step})",
+            *(
+                f"  {name}: perplexity {before:.2f} → {(p.perplexity_after or {}).get(name, float('nan')):.2f}"
+                for name, before in (p.perplexity_stock or {}).items()
+            ),
+            f"  everything outside the slices: {same}",
+        ]
+    return "\n".join(lines)
+
+
+def sessions_text(rows: list[dict[str, Any]]) -> str:
+    """``sessions`` for people."""
+    if not rows:
+        return "no sessions yet"
+    lines = []
+    for row in rows:
+        if "error" in row:
+            lines.append(f"{row['id']:<44} unreadable: {row['error']}")
+            continue
+        before, after = row["healthy_before"], row["healthy_after"]
+        healthy = "" if before is None else f"{before} healthy" if after is None else f"{before} → {after} healthy"
+        lines.append(f"{row['id']:<44} {printable(row['patient']):<24} {row['state']:<10} {healthy}")
+    return "\n".join(lines)
