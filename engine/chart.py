@@ -119,10 +119,10 @@ class Chart:
     @property
     def state(self) -> str:
         """created, diagnosed, operating, paused, operated or failed."""
-        if self.running:
-            return "paused" if self.running.paused else "operating"
         if self.failed:
             return "failed"
+        if self.running:
+            return "paused" if self.running.paused else "operating"
         if self.standing:
             return "operated"
         return "diagnosed" if self.stock else "created"

@@ -352,20 +352,20 @@ def worker(session: SessionFolder) -> None:
 
 def main() -> None:
     """Run the program and turn what went wrong into one sentence and an exit code."""
-    import click
-
+    code: object = 0
     try:
         code = app(standalone_mode=False)
     except InputError as error:
         typer.echo(f"headsurgeon: {error}", err=True)
         code = 2
-    except click.ClickException as error:
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
+    except Exception as error:
+        # typer's own complaints about options: it keeps their class in a private module
+        if not (hasattr(error, "show") and hasattr(error, "exit_code")):
+            raise
         error.show()
         code = error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        code = 130
-    except BrokenPipeError:
-        code = 1
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -49,8 +49,8 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a text file atomically (UTF-8)."""
-    data = text.encode("utf-8")
+    """Replace a text file atomically (UTF-8; what it cannot hold, as in some file names, becomes ``?``)."""
+    data = text.encode("utf-8", "replace")
     write_atomic(path, lambda file: file.write(data))
 
 

@@ -81,6 +81,7 @@ class Writer:
         self.path = path
         self.file = _open_to_append(path)  # first: a line torn just before its newline becomes a whole one
         self.seq = max((entry.seq for entry in Reader(path).entries()), default=0)
+        self.torn = False
 
     def append(self, event: events.Event, durable: bool = False) -> Entry:
         """Write one event; ``durable`` also waits until it is on the disk.
@@ -90,9 +91,10 @@ class Writer:
             ValueError: a number is not finite; no NaN ever reaches a journal.
         """
         entry = Entry(self.seq + 1, now(), event)
-        line = {"seq": entry.seq, "time": entry.time, **events.to_dict(event)}
-        _append(self.file, self.path, line)
-        self.seq = entry.seq
+        line = _line({"seq": entry.seq, "time": entry.time, **events.to_dict(event)})
+        torn, self.torn = self.torn, True  # should the disk be full, the next line begins anew
+        _write(self.file, self.path, b"\n" + line if torn else line)
+        self.torn, self.seq = False, entry.seq
         if durable:
             os.fsync(self.file.fileno())
         return entry
@@ -101,10 +103,10 @@ class Writer:
         self.file.close()
 
 
-def append_command(path: Path, name: str, **values: Any) -> None:
+def append_command(path: Path, command: str, /, **values: Any) -> None:
     """Ask the worker for something: ``{"time", "command", …}``."""
     with _open_to_append(path) as file:
-        _append(file, path, {"time": now(), "command": name, **values})
+        _write(file, path, _line({"time": now(), "command": command, **values}))
 
 
 def _open_to_append(path: Path) -> BinaryIO:
@@ -112,21 +114,25 @@ def _open_to_append(path: Path) -> BinaryIO:
     if file.seek(0, os.SEEK_END) > 0:
         file.seek(-1, os.SEEK_END)
         if file.read(1) != b"\n":
-            file.write(b"\n")  # closes a line that a kill has torn
+            _write(file, path, b"\n")  # closes a line that a kill has torn
     return file
 
 
-def _append(file: BinaryIO, path: Path, line: dict[str, Any]) -> None:
-    data = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+def _line(values: dict[str, Any]) -> bytes:
+    text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace") + b"\n"  # a file name may hold what UTF-8 cannot
+
+
+def _write(file: BinaryIO, path: Path, data: bytes) -> None:
     try:
-        if file.write(data) != len(data):  # a short write is how a full disk begins
-            file.write(b"\n")
-            raise InputError(f"no room left on the disk while writing {path}; free some space and resume")
+        written = file.write(data)
     except OSError as error:
         full = disk_full(path, error)
         if full is not None:
             raise full from error
         raise
+    if written != len(data):  # how a full disk begins
+        raise InputError(f"no room left on the disk while writing {path}; free some space and resume")
 
 
 def finite(value: float) -> float:

@@ -63,7 +63,7 @@ class Session:
     def patch(self, number: int) -> Path:
         return self.pass_folder(number) / "best.safetensors"
 
-    def send(self, command: str, **values: Any) -> None:
+    def send(self, command: str, /, **values: Any) -> None:
         """Ask the worker for something."""
         append_command(self.commands, command, **values)
 

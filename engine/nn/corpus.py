@@ -22,6 +22,7 @@ from engine.nn.load import Patient
 from engine.nn.seeds import generator
 from engine.plan import Plan
 
+PACKED = (".gz", ".zst")
 FORMATS = {".txt": "text", ".md": "text", ".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
 
 
@@ -46,7 +47,7 @@ def documents(source: str) -> Iterator[str]:
     """
     path = Path(source).expanduser()
     if path.is_dir():
-        files = sorted(f for f in path.rglob("*") if f.suffix in FORMATS and f.is_file())
+        files = sorted(f for f in path.rglob("*") if _format(f) and f.is_file())
         if not files:
             raise InputError(f"the folder {source} holds no corpus file ({', '.join(FORMATS)})")
         for file in files:
@@ -57,10 +58,14 @@ def documents(source: str) -> Iterator[str]:
         yield from _hub_documents(source)
 
 
+def _format(path: Path) -> str | None:
+    return FORMATS.get(Path(path.stem).suffix if path.suffix in PACKED else path.suffix)
+
+
 def _file_documents(path: Path) -> Iterator[str]:
-    kind = FORMATS.get(path.suffix)
+    kind = _format(path)
     if kind is None:
-        raise InputError(f"{path} is no corpus file; there are {', '.join(FORMATS)}")
+        raise InputError(f"{path} is no corpus file; there are {', '.join(FORMATS)}, also with .gz or .zst")
     options: dict[str, Any] = {"sample_by": "paragraph"} if kind == "text" else {}
     yield from _stream(str(path), "text", kind, data_files=str(path), split="train", **options)
 
@@ -93,7 +98,7 @@ def _stream(source: str, column: str, *args: Any, **options: Any) -> Iterator[st
             if not isinstance(row.get(column), str):
                 raise InputError(f"{source} has no text column {column!r}; it has {', '.join(row)}")
             if row[column].strip():
-                yield row[column]
+                yield row[column].strip("\n")
     except InputError:
         raise
     except Exception as error:  # the library raises dozens of types for unreadable data

@@ -157,17 +157,21 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
         read_header(file)  # a truncated file gives its sentence here, before the library's traceback
     transformers_logging.disable_progress_bar()
     try:
-        model = AutoModelForCausalLM.from_pretrained(
+        model, report = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype="auto" if dtype == "auto" else DTYPES[dtype],
             attn_implementation="eager",
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
+            output_loading_info=True,
         )
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise InputError(f"{source} cannot be loaded: {str(error).strip().splitlines()[0]}") from error
+    if report["missing_keys"]:
+        lacking = sorted(report["missing_keys"])
+        raise InputError(f"the weights of {source} lack {lacking[0]} and {len(lacking) - 1} more; save the model anew")
     offloaded = sorted({name for name, p in model.named_parameters() if p.is_meta})
     if offloaded:
         raise InputError(

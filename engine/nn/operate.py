@@ -287,6 +287,8 @@ class _Theatre:
                         return "stopped_last" if command.get("keep") == "last" else "stopped"
                     case "note":
                         yield events.Note(text=str(command.get("text", "")))
+                    case "operate" | "undo" | "accept":
+                        yield events.Refused(message="a pass is running; stop it or wait for its end")
             if not paused:
                 return asked
             time.sleep(0.1)

@@ -40,7 +40,8 @@ def save_patch(path: Path, patch: Patch) -> int:
     """Write a patch atomically; its size in bytes."""
     tensors = {f"values/{key}": tensor.contiguous() for key, tensor in patch.values.items()}
     tensors |= {f"originals/{key}": tensor.contiguous() for key, tensor in patch.originals.items()}
-    data = save(tensors, metadata={"format": FORMAT, "about": json.dumps(patch.about, sort_keys=True)})
+    # one metadata entry only: the library writes several in an order that changes from run to run
+    data = save(tensors, metadata={FORMAT: json.dumps(patch.about, sort_keys=True)})
     require_space(path.parent, len(data), "the patch")
     write_atomic(path, lambda file: file.write(data))
     return len(data)
@@ -57,7 +58,7 @@ def load_patch(path: Path) -> Patch:
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
-            if metadata.get("format") != FORMAT:
+            if FORMAT not in metadata:
                 raise InputError(f"{path} is no headsurgeon patch")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except SafetensorError as error:
@@ -66,7 +67,7 @@ def load_patch(path: Path) -> Patch:
     for name, tensor in tensors.items():
         side, _, key = name.partition("/")
         sides[side][key] = tensor
-    return Patch(sides["values"], sides["originals"], json.loads(metadata["about"]))
+    return Patch(sides["values"], sides["originals"], json.loads(metadata[FORMAT]))
 
 
 def apply_patches(patches: list[Patch], source: Path, to: Path) -> None:

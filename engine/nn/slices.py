@@ -29,18 +29,20 @@ class _Rows(torch.autograd.Function):
     """Linear layer of which some output rows train."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, rows: Tensor, *masters: Tensor) -> Tensor:
-        ctx.save_for_backward(x, weight, rows)
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, rows: Tensor, live: Tensor, *masters: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(x, weight, rows, live)
         return F.linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, rows = ctx.saved_tensors
+        x, weight, rows, live = ctx.saved_tensors
         grad = grads[0]  # (B, T, 3·d_model)
         chosen = grad.flatten(0, -2).index_select(-1, rows).float()  # (B·T, rows)
         grad_weight = chosen.T @ x.flatten(0, -2).float()  # (rows, d_model)
         grad_x = grad @ weight if ctx.needs_input_grad[0] else None
-        return grad_x, None, None, None, grad_weight, chosen.sum(0)
+        return grad_x, None, None, None, None, grad_weight, chosen.sum(0) * live
 
 
 class _Columns(torch.autograd.Function):
@@ -71,6 +73,10 @@ class LayerSlices:
     """Rows of ``qkv`` that train."""
     columns: Tensor
     """Columns of ``dense`` that train."""
+    live: Tensor
+    """1 for rows whose bias can matter, 0 for those of K. A key's bias adds the same to all scores of
+    a query, and the softmax drops it, so its true gradient is 0; what arithmetic leaves of it is
+    rounding noise, which Adam would blow up to steps as large as any other."""
     weight: Tensor  # (rows, d_model) fp32
     bias: Tensor  # (rows,) fp32
     out: Tensor  # (d_model, columns) fp32
@@ -104,6 +110,7 @@ class Slices:
     def _layer(self, layer: int) -> LayerSlices:
         pieces = [s for head in self.heads if head.layer == layer for s in self.pieces[head]]
         rows = [r for s in pieces if s.tensor.endswith("query_key_value.weight") for r in range(s.start, s.stop)]
+        live = [float(s.part != "k") for s in pieces if s.tensor.endswith(".bias") for _ in range(s.start, s.stop)]
         columns = [c for s in pieces if s.dim == 1 for c in range(s.start, s.stop)]
         attention = self.patient.attention(layer)
         qkv, dense = attention.get_submodule("query_key_value"), attention.get_submodule("dense")
@@ -113,7 +120,7 @@ class Slices:
         r, c = torch.tensor(rows, device=device), torch.tensor(columns, device=device)
         masters = (qkv.weight[r], qkv.bias[r], dense.weight[:, c])
         weight, bias, out = (m.detach().float().clone().requires_grad_() for m in masters)
-        return LayerSlices(qkv, dense, r, c, weight, bias, out)
+        return LayerSlices(qkv, dense, r, c, torch.tensor(live, device=device), weight, bias, out)
 
     def masters(self) -> dict[str, Tensor]:
         """All master tensors by name."""
@@ -192,7 +199,7 @@ class Slices:
 
 
 def _rows_forward(s: LayerSlices) -> Any:
-    return lambda x: _Rows.apply(x, s.qkv.weight, s.qkv.bias, s.rows, s.weight, s.bias)
+    return lambda x: _Rows.apply(x, s.qkv.weight, s.qkv.bias, s.rows, s.live, s.weight, s.bias)
 
 
 def _columns_forward(s: LayerSlices) -> Any:

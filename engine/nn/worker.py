@@ -68,6 +68,7 @@ class Worker:
             record.load(session)  # refuses a damaged or newer one before anything is written
         self.writer = Writer(session.journal)
         self.commands = Tail(session.commands, session.commands.stat().st_size if session.commands.exists() else 0)
+        self.leaving = False
         self.probes = read_probes(self.chart.created.texts)
         self.patient: Patient
 
@@ -86,8 +87,10 @@ class Worker:
         self.show(entry)
 
     def inbox(self) -> list[dict[str, Any]]:
-        """What was asked since the last look."""
-        return list(self.commands.lines())
+        """What was asked since the last look. ``quit`` is kept until nothing runs any more."""
+        asked = list(self.commands.lines())
+        self.leaving = self.leaving or any(command.get("command") == "quit" for command in asked)
+        return [command for command in asked if command.get("command") != "quit"]
 
     def open(self, inbox: Callable[[], list[dict[str, Any]]] = no_commands) -> None:
         """Load the patient, diagnose it if that was not done, and finish what was begun.
@@ -195,14 +198,13 @@ class Worker:
         idle_since = time.monotonic()
         while time.monotonic() - idle_since < IDLE_SECONDS:
             for command in self.inbox():
-                idle_since = time.monotonic()
-                if command.get("command") == "quit":
-                    return
                 try:
                     self._obey(command)
                 except InputError as error:
                     self.emit(events.Refused(message=str(error)))
                 idle_since = time.monotonic()
+            if self.leaving:
+                return
             time.sleep(0.1)
 
     def _obey(self, command: dict[str, Any]) -> None:

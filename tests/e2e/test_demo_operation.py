@@ -1,0 +1,158 @@
+"""The demo operation as the README tells it, run by the real program; and what survives a kill."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.journal import Reader
+from engine.session import Session
+
+PROGRAM = [sys.executable, "-m", "engine.cli"]
+
+
+def headsurgeon(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False, **options)
+
+
+def only_session(root: Path) -> Session:
+    (folder,) = root.iterdir()
+    return Session(folder)
+
+
+def operate(root: Path, *arguments: object) -> dict[str, Any]:
+    """Operate on the demo's sick heads; the record."""
+    ran = headsurgeon("operate", "demo", "--targets", "sick", "--sessions", root, *arguments)
+    assert ran.returncode == 0, ran.stderr
+    return tomllib.loads(only_session(root).record.read_text("utf-8"))
+
+
+def timeless(record: dict[str, Any]) -> dict[str, Any]:
+    """A record without its times and its random name."""
+    record["session"] = {k: v for k, v in record["session"].items() if k not in ("id", "created", "updated")}
+    record["pass"] = [{k: v for k, v in p.items() if k not in ("started", "ended")} for p in record["pass"]]
+    return record
+
+
+@pytest.mark.xdist_group("operate")
+def test_the_operation_wakes_the_targets_and_puts_them_to_work(tmp_path: Path) -> None:
+    record = operate(tmp_path)
+    (done,) = record["pass"]
+    n = len(done["target_heads"])
+    assert n >= 12
+    assert done["woken"] >= 0.95 * n
+    assert done["heldout_perplexity"] < done["heldout_perplexity_stock"]
+    assert done["ablation_loss_after"] > done["ablation_loss_stock"]
+    assert done["frozen_sha256_before"] == done["frozen_sha256_after"]
+    for zone in ("outside", "in_band_frozen"):
+        for drift in ("drift_cut", "drift_training", "drift"):
+            assert set(done[drift][zone]) == {"heads", "drifting", "mean", "worst", "worst_head"}
+    assert done["drift"]["outside"]["heads"] + done["drift"]["in_band_frozen"]["heads"] + n == 48
+    assert [c["step"] for c in done["check"]] == list(range(25, 301, 25))
+    assert record["diagnosis"]["pass-1"]["counts"]["healthy"] > record["diagnosis"]["stock"]["counts"]["healthy"]
+
+
+@pytest.mark.xdist_group("control")
+def test_without_reinitialisation_few_wake(tmp_path: Path) -> None:
+    (done,) = operate(tmp_path, "--no-reinit")["pass"]
+    n = len(done["target_heads"])
+    assert done["reinit"] is False
+    assert done["woken_at_cut"] == 0
+    assert done["woken"] < n / 3
+    assert done["heldout_perplexity"] < done["heldout_perplexity_stock"]
+
+
+@pytest.mark.xdist_group("control")
+def test_without_reinitialisation_at_the_papers_rate_none_wakes(tmp_path: Path) -> None:
+    (done,) = operate(tmp_path, "--no-reinit", "--lr", "5e-5")["pass"]
+    assert done["woken"] == 0
+
+
+SHORT = ("--steps", 40, "--check-every", 10, "--micro-batch", 2)
+
+
+@pytest.mark.xdist_group("operate")
+def test_killed_in_mid_pass_and_resumed_it_ends_as_the_run_left_alone(tmp_path: Path) -> None:
+    alone = operate(tmp_path / "alone", *SHORT)
+    command = [*PROGRAM, "operate", "demo", "--targets", "sick", "--sessions", str(tmp_path / "torn"), *map(str, SHORT)]
+    running = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    session = wait_for_step(tmp_path / "torn", 15)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    assert session.holder() is None
+    resumed = headsurgeon("resume", session.folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "goes on from step 10" in resumed.stderr
+    untouched = only_session(tmp_path / "alone")
+    assert session.patch(1).read_bytes() == untouched.patch(1).read_bytes()
+    torn = tomllib.loads(session.record.read_text("utf-8"))
+    assert timeless(torn) == timeless(alone)
+    seqs = [entry.seq for entry in Reader(session.journal).entries()]
+    assert seqs == list(range(1, len(seqs) + 1))
+
+
+def wait_for_step(root: Path, step: int) -> Session:
+    """The only session of a root, once its journal holds a step; fails after two minutes."""
+
+    def there() -> Session | None:
+        for folder in root.glob("*"):
+            found = [e.event for e in Reader(folder / "journal.jsonl").entries() if e.event.kind == "step"]
+            if any(getattr(e, "step", 0) >= step for e in found):
+                return Session(folder)
+        return None
+
+    return wait_until(there)
+
+
+def wait_until(there: Callable[[], Session | None]) -> Session:
+    for _ in range(1200):
+        found = there()
+        if found is not None:
+            return found
+        time.sleep(0.1)
+    raise AssertionError("it did not come to pass within two minutes")
+
+
+@pytest.mark.xdist_group("operate")
+def test_a_full_disk_is_one_sentence_and_the_session_goes_on_afterwards(tmp_path: Path) -> None:
+    def small_files() -> None:  # the state of the pass is larger than that
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+
+    ran = headsurgeon(
+        "operate", "demo", "--targets", "sick", "--sessions", tmp_path, "--steps", 4, preexec_fn=small_files
+    )
+    assert ran.returncode == 2
+    assert "no room left on the disk while writing" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    session = only_session(tmp_path)
+    assert sorted(f.name for f in session.folder.iterdir()) == [
+        "journal.jsonl",
+        "pass-1",
+        "session.toml",
+        "worker.lock",
+    ]
+    assert list(session.pass_folder(1).iterdir()) == []
+    assert headsurgeon("resume", session.folder).returncode == 0
+    assert tomllib.loads(session.record.read_text("utf-8"))["pass"][0]["outcome"] == "completed"
+
+
+@pytest.mark.xdist_group("operate")
+def test_an_interrupt_is_code_130_and_says_how_to_go_on(tmp_path: Path) -> None:
+    command = [*PROGRAM, "operate", "demo", "--targets", "sick", "--sessions", str(tmp_path), *map(str, SHORT)]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    session = wait_for_step(tmp_path, 3)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert f"headsurgeon resume {session.folder}" in said
+    assert "Traceback" not in said
