@@ -23,12 +23,12 @@ Heads = frozenset[Head]
 
 _TOKEN = re.compile(
     r"""\s*(?:
-        (?P<head>L[0-9]{1,6}-H[0-9]{1,6})\b
-      | (?P<layers>L[0-9]{1,6}(?:-[0-9]{1,6})?)\b
-      | (?P<indices>H[0-9]{1,6}(?:-[0-9]{1,6})?)\b
+        (?P<head>L[0-9]{1,6}-H[0-9]{1,6})(?![a-wyz_0-9])
+      | (?P<layers>L[0-9]{1,6}(?:-[0-9]{1,6})?)(?![a-wyz_0-9])
+      | (?P<indices>H[0-9]{1,6}(?:-[0-9]{1,6})?)(?![a-wyz_0-9])
       | (?P<compare>(bos|entropy)\s*(<=|>=|<|>)\s*(\d+(?:\.\d*)?|\.\d+))
+      | (?P<sign>[&|!()]|x(?![a-z_]))
       | (?P<word>[A-Za-z_]+)
-      | (?P<sign>[&|!()])
     )""",
     re.VERBOSE,
 )
@@ -130,8 +130,6 @@ def _tokens(expression: str) -> list[_Token]:
         kind = str(found.lastgroup)
         text = found.group(kind)
         position = found.start(kind)
-        if kind == "word" and text == "x":
-            kind = "sign"
         numbers = tuple(int(n) for n in re.findall(r"\d+", text)) if kind in ("head", "layers", "indices") else ()
         tokens.append(_Token(kind, text, position, numbers))
         at = found.end()

@@ -157,7 +157,7 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
         read_header(file)  # a truncated file gives its sentence here, before the library's traceback
     transformers_logging.disable_progress_bar()
     try:
-        model, report = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype="auto" if dtype == "auto" else DTYPES[dtype],
             attn_implementation="eager",
@@ -169,6 +169,7 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise InputError(f"{source} cannot be loaded: {str(error).strip().splitlines()[0]}") from error
+    model, report = loaded
     if report["missing_keys"]:
         lacking = sorted(report["missing_keys"])
         raise InputError(f"the weights of {source} lack {lacking[0]} and {len(lacking) - 1} more; save the model anew")

@@ -16,6 +16,8 @@ from engine.nn.load import Patient
 from engine.nn.slices import slice_view
 
 TOKENS_AT_ONCE = 4096
+LOGITS_AT_ONCE = 2**27
+"""Half a gigabyte in fp32; with BLOOM's 250 880 words that is one sample of 512 tokens."""
 LARGEST_LOSS = 700.0
 """In nats; its exponential is the largest that JSON and TOML carry."""
 
@@ -38,7 +40,8 @@ def mean_loss(patient: Patient, samples: Tensor) -> float:
     Args:
         samples: token ids  # (N, T)
     """
-    at_once = max(1, TOKENS_AT_ONCE // samples.shape[1])
+    tokens = min(TOKENS_AT_ONCE, LOGITS_AT_ONCE // patient.anatomy.vocabulary)
+    at_once = max(1, tokens // samples.shape[1])
     total = sum(token_losses(patient, part).item() for part in samples.split(at_once))
     return total / (samples.shape[0] * (samples.shape[1] - 1))
 

@@ -11,6 +11,7 @@ import platform
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -235,15 +236,13 @@ def work(session: Session) -> None:
         try:
             worker.open(worker.inbox)
             worker.serve()
-        except InputError as error:
-            worker.emit(events.Failed(message=str(error)))
+            worker.close()
+        except Exception as error:
+            known = isinstance(error, InputError)
+            message = str(error) if known else f"{type(error).__name__}: {error} (worker.log holds the details)"
+            with suppress(InputError):  # on a full disk not even this can be written
+                worker.emit(events.Failed(message=message))
             raise
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            worker.emit(events.Failed(message=f"{type(error).__name__}: {error} (worker.log holds the details)"))
-            raise
-        worker.close()
 
 
 def versions() -> dict[str, str]:

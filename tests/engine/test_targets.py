@@ -254,3 +254,8 @@ def test_no_text_at_all_brings_the_parser_down(text):
         assert 0 <= error.position <= len(text)
     except InputError as error:
         assert "select no head" in str(error)
+
+
+@pytest.mark.parametrize("written", ["L0-1xH2", "L0-1 xH2", "L0-1x H2", "(L0-1)x(H2)"])
+def test_the_cross_needs_no_spaces(written: str) -> None:
+    assert resolve(written, Model(3, 4)) == [Head(0, 2), Head(1, 2)]

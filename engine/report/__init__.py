@@ -1,0 +1,61 @@
+"""Reports of a session: Markdown, self-contained HTML, CSV and SVG. No torch here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+
+from engine.errors import InputError
+from engine.files import write_text
+from engine.report.blocks import Block, Figures
+from engine.report.material import Material, gather
+from engine.report.passes import pass_section
+from engine.report.tables import checks_csv, heads_csv
+from engine.report.whole import closing, heads, how_to_read, measured_on, opening, patient
+from engine.report.words import html, markdown
+from engine.session import Session
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=jinja2.select_autoescape(["html.jinja"]),
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters |= {"markdown": markdown, "html": html}
+
+
+def write_report(session: Session, to: Path) -> list[Path]:
+    """Write the report of a session, finished or under way, into the folder ``to``; returns its files.
+
+    Raises:
+        InputError: the record cannot be read, or ``to`` cannot be written to.
+    """
+    files = render(gather(session))
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            write_text(to / name, text)
+    except OSError as error:
+        raise InputError(f"cannot write the report to {to}: {error.strerror}; choose another folder") from error
+    return [to / name for name in files]
+
+
+def render(material: Material) -> dict[str, str]:
+    """All files of a report, by name."""
+    blocks = _blocks(material)
+    title = f"Head surgery on {material.record.session.model}"
+    pictures = {figure.file: figure.svg for b in blocks if isinstance(b, Figures) for figure in b.figures}
+    return {
+        "report.md": _TEMPLATES.get_template("report.md.jinja").render(blocks=blocks),
+        "report.html": _TEMPLATES.get_template("report.html.jinja").render(blocks=blocks, title=title),
+        "heads.csv": heads_csv(material),
+        "checks.csv": checks_csv(material),
+        **{name: svg + "\n" for name, svg in pictures.items()},
+    }
+
+
+def _blocks(m: Material) -> list[Block]:
+    passes = [block for p in m.record.passes for block in pass_section(m, p)]
+    return [*opening(m), *how_to_read(m), *patient(m), *measured_on(m), *heads(m), *passes, *closing(m)]

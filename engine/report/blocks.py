@@ -1,0 +1,58 @@
+"""What a report is made of. Its words are written once; Markdown and HTML only render the blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from engine.report.words import Text
+
+
+@dataclass(frozen=True)
+class Heading:
+    kind: ClassVar[str] = "heading"
+    level: int
+    text: Text
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    kind: ClassVar[str] = "paragraph"
+    text: Text
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Labels with what belongs to them."""
+
+    kind: ClassVar[str] = "facts"
+    rows: list[tuple[str, Text]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The first column holds labels, the others figures."""
+
+    kind: ClassVar[str] = "table"
+    head: list[str]
+    rows: list[list[Text]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture that is a file of its own too."""
+
+    file: str
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Pictures that stand side by side where there is room."""
+
+    kind: ClassVar[str] = "figures"
+    figures: list[Figure]
+
+
+Block = Heading | Paragraph | Facts | Table | Figures

@@ -1,0 +1,241 @@
+"""The section of a report that is about one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.heads import Head
+from engine.record import PassTable, ZoneDriftTable
+from engine.report.blocks import Block, Facts, Figure, Figures, Heading, Paragraph, Table
+from engine.report.curve import Curve, curve_picture
+from engine.report.grid import head_grid
+from engine.report.material import After, Material, after, best_check, targets_of
+from engine.report.words import NOT_KNOWN, Code, Text, figure, grouped, perplexity, share
+from engine.targets import Model, write, zones
+
+OUTCOMES = {
+    "completed": "all steps were done",
+    "patience": "stopped by its patience: the held-out perplexity no longer fell",
+    "stopped": "stopped by the operator, the best slices kept",
+    "stopped_last": "stopped by the operator, the last slices kept",
+    "failed": "it failed",
+    "undone": "the slices got their originals back",
+    "running": "it has not ended; figures are those of its last check",
+    "paused": "it is paused; figures are those of its last check",
+}
+
+
+def pass_section(m: Material, p: PassTable) -> list[Block]:
+    """One pass, from its targets to its drift."""
+    now = after(p)
+    told = f" ({OUTCOMES[p.outcome]})" if p.outcome in OUTCOMES else ""
+    return [
+        Heading(2, [f"Pass {p.number}"]),
+        Facts([("outcome", [p.outcome + told + (", accepted" if p.accepted else "")]), *_what(m, p), *_how(p)]),
+        Heading(3, ["Corpus"]),
+        _corpus(p),
+        Heading(3, ["Woken and working"]),
+        _working(p, now),
+        Heading(3, ["Perplexity"]),
+        _perplexities(p, now),
+        Heading(3, ["Drift of the heads left alone"]),
+        *_drift(m, p, now),
+        Figures(figures(m, p)),
+    ]
+
+
+def _what(m: Material, p: PassTable) -> list[tuple[str, Text]]:
+    """Targets, zone and parameters."""
+    targets = targets_of(p)
+    (l0, l1), (h0, h1) = p.zone.layers, p.zone.heads
+    split = ""
+    if m.record.patient:
+        total = m.record.patient.parameters
+        model = Model(m.record.patient.n_layers, m.record.patient.n_heads)
+        _, frozen, outside = zones(targets, model)
+        split = f": {len(targets)} targets, {len(frozen)} in-band frozen, {len(outside)} outside"
+    else:
+        total = 0
+    return [
+        ("targets as written", [Code(p.targets)]),
+        ("target heads", [f"{len(targets)}: ", Code(write(targets))]),
+        ("zone", [f"L{l0}–L{l1} × H{h0}–H{h1}{split}"]),
+        ("trained parameters", [share(p.trained_parameters, total, 2) + ", the slices of the target heads"]),
+        (
+            "touched tensors",
+            [share(p.touched_tensor_parameters, total, 2) + " parameters, whole tensors that hold a slice"],
+        ),
+        ("frozen parameters", _frozen(p)),
+    ]
+
+
+def _frozen(p: PassTable) -> Text:
+    if p.frozen_sha256_after is None:
+        return ["not compared yet; sha256 before ", Code(p.frozen_sha256_before)]
+    if p.frozen_sha256_after == p.frozen_sha256_before:
+        return ["equal before and after, every byte; sha256 ", Code(p.frozen_sha256_before)]
+    return ["NOT equal: sha256 ", Code(p.frozen_sha256_before), " before, ", Code(p.frozen_sha256_after), " after"]
+
+
+def _how(p: PassTable) -> list[tuple[str, Text]]:
+    """The hyperparameters that matter."""
+    parts = ", ".join(p.parts.upper())
+    cut = (
+        f"{parts} rows reinitialised ({p.init}), output columns zeroed"
+        if p.reinit
+        else f"the control: nothing reinitialised, {parts} rows and output columns trained from where they are"
+    )
+    batch = p.length * p.micro_batch * p.accumulate
+    done = NOT_KNOWN if p.steps_done is None else grouped(p.steps_done)
+    refused = f", {p.refused_steps} refused as not finite" if p.refused_steps else ""
+    kept = "" if p.best_step is None else f", the slices of step {p.best_step} kept"
+    patience = f"stop after {p.patience} without a better one" if p.patience else "no early stop"
+    return [
+        ("operation", [cut]),
+        ("steps", [f"{done} of {grouped(p.steps)} done{refused}{kept}"]),
+        (
+            "learning rate",
+            [f"{p.lr:g} (AdamW, warmup {p.warmup}, then cosine), gradients clipped at {p.clip:g}"],
+        ),
+        (
+            "batch",
+            [
+                f"{grouped(batch)} tokens a step: length {p.length} × micro-batch {p.micro_batch} × "
+                f"accumulation {p.accumulate}"
+            ],
+        ),
+        ("checks", [f"every {p.check_every} steps, {patience}"]),
+        ("seed", [str(p.seed)]),
+    ]
+
+
+def _corpus(p: PassTable) -> Table:
+    rows: list[list[Text]] = [
+        [
+            [Code(c.source)],
+            [grouped(c.documents)],
+            [grouped(c.heldout_documents)],
+            [grouped(c.train_tokens)],
+            [grouped(c.heldout_tokens)],
+            [Code(c.sha256[:16])],
+        ]
+        for c in p.corpus
+    ]
+    head = ["source", "documents", "of them held out", "tokens trained on", "tokens held out", "sha256 begins"]
+    return Table(head, rows)
+
+
+def _working(p: PassTable, now: After) -> Facts:
+    stock, ablated = figure(p.ablation_loss_stock, 4), figure(p.ablation_loss_after, 4)
+    return Facts(
+        [
+            (
+                "woken at the cut",
+                [_of(p.woken_at_cut, p) + " targets are below the sink threshold before any training"],
+            ),
+            (
+                "woken after training",
+                [_of(now.woken, p) + " targets are below it" + ("" if now.step is None else f" at step {now.step}")],
+            ),
+            (
+                "working",
+                [f"held-out loss lost when the targets are ablated together: stock {stock} → after {ablated} nats"],
+            ),
+        ]
+    )
+
+
+def _of(woken: int | None, p: PassTable) -> str:
+    return NOT_KNOWN if woken is None else f"{woken} of {len(p.target_heads)}"
+
+
+def _perplexities(p: PassTable, now: After) -> Table:
+    rows: list[list[Text]] = [
+        [
+            ["held-out part of the corpus"],
+            [perplexity(p.heldout_perplexity_stock)],
+            [perplexity(p.heldout_perplexity_cut)],
+            [perplexity(now.perplexity)],
+        ]
+    ]
+    for name, stock in p.perplexity_stock.items():
+        rows.append([[Code(name)], [perplexity(stock)], [""], [perplexity((p.perplexity_after or {}).get(name))]])
+    return Table(["text", "stock", "cut", "after" if now.step is None else f"after (step {now.step})"], rows)
+
+
+def _drift(m: Material, p: PassTable, now: After) -> list[Block]:
+    head = ["heads", "moved by", "heads drifting", "mean |δ|", "worst |δ|", "worst head"]
+    rows: list[list[Text]] = []
+    for zone, name in (("outside", "outside"), ("in_band_frozen", "in-band frozen")):
+        for what, drift in (("cut", p.drift_cut), ("training", now.drift_training), ("total", now.drift)):
+            z: ZoneDriftTable | None = getattr(drift, zone, None)
+            if z and z.heads:
+                counts = f"{z.drifting} of {z.heads}"
+                rows.append([[name], [what], [counts], [figure(z.mean, 4)], [figure(z.worst, 4)], [z.worst_head]])
+    if not rows:
+        return [Paragraph(["Not measured yet."])]
+    return [
+        Table(head, rows),
+        Paragraph(
+            [
+                "δ is the BOS mass after less the one before: of the cut against stock, of the training against the "
+                "cut, in total against stock. " + _spreading(m, p)
+            ]
+        ),
+    ]
+
+
+def _spreading(m: Material, p: PassTable) -> str:
+    if p.spreading is None:
+        return "Which columns spread is told when the pass has ended."
+    if not p.spreading:
+        return "No head-index column spread."
+    return "Columns that spread: " + ", ".join(_column(m, p, index) for index in p.spreading) + "."
+
+
+def _column(m: Material, p: PassTable, index: int) -> str:
+    """A column with its mean |δ| at the first and last check, where the journal still has them."""
+    charted = m.chart_of(p)
+    if not charted or not charted.checks:
+        return f"H{index}"
+    first, last = charted.checks[0].columns[index], charted.checks[-1].columns[index]
+    return f"H{index} (mean |δ| {figure(first, 4)} at the first check, {figure(last, 4)} at the last)"
+
+
+def figures(m: Material, p: PassTable) -> list[Figure]:
+    """The grid after the pass and its curve, as far as it has come."""
+    out = []
+    rows, targets = m.rows_of(p), targets_of(p)
+    if rows:
+        out.append(_grid(m, p, rows, targets))
+    curve = _curve(m, p)
+    if curve.heldout:
+        svg = curve_picture(curve, f"Pass {p.number}: perplexity")
+        caption = "Training and held-out perplexity; step 0 is the cut, the dashed line is the model as loaded."
+        out.append(Figure(f"curve-pass-{p.number}.svg", svg, caption))
+    return out
+
+
+def _grid(m: Material, p: PassTable, rows: list[list[float]], targets: Iterable[Head]) -> Figure:
+    when = f"after pass {p.number}" if f"pass-{p.number}" in m.maps else f"as last seen in pass {p.number}"
+    svg = head_grid(rows, frozenset(targets), f"BOS mass {when}", m.thresholds)
+    return Figure(f"grid-pass-{p.number}.svg", svg, f"Every head {when}, targets marked ×.")
+
+
+def _curve(m: Material, p: PassTable) -> Curve:
+    charted = m.chart_of(p)
+    if charted:
+        train = [(step.step, step.loss) for step in charted.steps]
+    else:
+        train = [(check.step, check.train_loss) for check in p.check]
+    heldout = [(check.step, check.heldout_perplexity) for check in p.check]
+    if p.heldout_perplexity_cut is not None:
+        heldout.insert(0, (0, p.heldout_perplexity_cut))
+    best = best_check(p)
+    return Curve(
+        train=train,
+        heldout=heldout,
+        stock=p.heldout_perplexity_stock,
+        best=(best.step, best.heldout_perplexity) if best else None,
+        steps=p.steps,
+    )
