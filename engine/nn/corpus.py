@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engine import demo
 from engine.errors import InputError
 from engine.events import CorpusSource
 from engine.nn.load import Patient
@@ -45,7 +46,7 @@ def documents(source: str) -> Iterator[str]:
     Raises:
         InputError: the source is missing or unreadable, or lacks the column.
     """
-    path = Path(source).expanduser()
+    path = demo.corpus_path(source)
     if path.is_dir():
         files = sorted(f for f in path.rglob("*") if _format(f) and f.is_file())
         if not files:
@@ -212,8 +213,7 @@ def check_sources(plan: Plan) -> None:
     if not plan.corpus:
         raise InputError("the plan names no corpus; give one with --corpus (a file, a folder or a hub name)")
     for source in plan.corpus:
-        path = Path(source).expanduser()
-        if path.exists():
+        if demo.corpus_path(source).exists():
             next(documents(source), None)
         else:
             hub_name(source)

@@ -1,34 +1,31 @@
 """The pass: cut, train the slices, check, keep the best. A generator of typed events.
 
-Everything a resume needs lies in one file that is replaced whole, so a kill at any moment leaves
-the last good state.
+Everything a resume needs lies in one file (``engine.nn.state``), so a kill at any moment leaves the
+last good state.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from engine import events
 from engine.drift import column_means, drift, spreading
-from engine.errors import InputError
-from engine.files import require_space, sha256_of, write_atomic, write_text
+from engine.files import require_space, sha256_of
 from engine.heads import Head, HeadMap, Rows
 from engine.nn.attention import bos_rows, measure
 from engine.nn.corpus import Corpus, Order, read_corpus
 from engine.nn.load import Patient
 from engine.nn.patch import Patch, save_patch
 from engine.nn.slices import Slices
+from engine.nn.state import Progress, load_state, save_state
 from engine.nn.vitals import ablation_loss, mean_loss, perplexity, token_losses
 from engine.plan import Plan
 from engine.probes import Probe
@@ -37,24 +34,7 @@ from engine.targets import Model, resolve, zone_of, zones
 Command = dict[str, Any]
 Inbox = Callable[[], list[Command]]
 REFUSED_IN_A_ROW = 3
-
-
-@dataclass
-class Progress:
-    """All loop state of a pass but the tensors; the position in the data is ``step``."""
-
-    step: int = 0
-    best_step: int = 0
-    best_perplexity: float | None = None
-    checks_since_best: int = 0
-    loss_sum: float = 0.0
-    """Of the steps since the last check."""
-    loss_steps: int = 0
-    refused: int = 0
-    refused_in_a_row: int = 0
-    first_columns: list[float | None] = field(default_factory=list)
-    outcome: str = ""
-    """Set when the training is over."""
+STATE = "state.safetensors"
 
 
 @dataclass
@@ -159,6 +139,7 @@ class _Theatre:
         self.originals = originals
         self.optimizer = optimizer
         self.inbox = inbox
+        self.state = setting.folder / STATE
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}
         self.order = Order(len(setting.corpus.train), self.plan.seed)
@@ -336,47 +317,12 @@ class _Theatre:
         return {name: perplexity(mean_loss(self.patient, text)) for name, text in self.setting.other.items()}
 
     def save(self) -> events.Saved:
-        """Replace the state, tensors and loop state in one file; ``state.json`` repeats the latter for people."""
-        named = self.slices.masters()
-        tensors = {f"master/{name}": t.detach().cpu() for name, t in named.items()}
-        for name, tensor in named.items():
-            for key, value in self.optimizer.state.get(tensor, {}).items():
-                tensors[f"adam/{key}/{name}"] = value.detach().cpu()
-        tensors |= {f"best/{key}": value for key, value in self.best.items()}
-        about = json.dumps(asdict(self.progress), allow_nan=False)
-        data = save({k: v.contiguous() for k, v in tensors.items()}, metadata={"progress": about})
-        path = self.setting.folder / "state.safetensors"
-        require_space(path.parent, len(data), "the state of the pass")
-        write_atomic(path, lambda file: file.write(data))
-        write_text(path.with_suffix(".json"), about + "\n")
-        name = f"{self.setting.folder.name}/{path.name}"
-        return events.Saved(number=self.setting.number, step=self.progress.step, file=name, bytes=len(data))
+        size = save_state(self.state, self.progress, self.slices.masters(), self.optimizer, self.best)
+        name = f"{self.setting.folder.name}/{self.state.name}"
+        return events.Saved(number=self.setting.number, step=self.progress.step, file=name, bytes=size)
 
     def load(self) -> None:
-        """Take the saved state up: masters, moments, best slices, loop state."""
-        path = self.setting.folder / "state.safetensors"
-        try:
-            with safe_open(path, "pt") as file:
-                about = json.loads(file.metadata()["progress"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        except (SafetensorError, KeyError, ValueError) as error:
-            raise InputError(f"{path} is damaged ({error}); move it away and resume to begin the pass anew") from error
-        self.progress = Progress(**about)
-        named = self.slices.masters()
-        with torch.no_grad():
-            for name, master in named.items():
-                master.copy_(tensors[f"master/{name}"])
-        for name, master in named.items():
-            moments = {
-                k: tensors[f"adam/{k}/{name}"]
-                for k in ("step", "exp_avg", "exp_avg_sq")
-                if f"adam/{k}/{name}" in tensors
-            }
-            if moments:
-                self.optimizer.state[master] = {
-                    k: v if k == "step" else v.to(master.device) for k, v in moments.items()
-                }
-        self.best = {name.removeprefix("best/"): t for name, t in tensors.items() if name.startswith("best/")}
+        self.progress, self.best = load_state(self.state, self.slices.masters(), self.optimizer)
         self.slices.write_back()
 
     # -- after the last step

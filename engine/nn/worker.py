@@ -25,7 +25,7 @@ from engine.heads import Head, HeadMap
 from engine.journal import Entry, Tail, Writer
 from engine.nn.attention import measure
 from engine.nn.load import Patient, load
-from engine.nn.operate import operate, prepare
+from engine.nn.operate import STATE, operate, prepare
 from engine.nn.patch import load_patch
 from engine.nn.slices import write_values
 from engine.nn.vitals import pack_text
@@ -127,7 +127,7 @@ class Worker:
 
     def _go_on(self, pass_: PassChart, inbox: Callable[[], list[dict[str, Any]]]) -> None:
         plan = make_plan(pass_.started.plan)
-        saved = (self.session.pass_folder(pass_.number) / "state.safetensors").exists()
+        saved = (self.session.pass_folder(pass_.number) / STATE).exists()
         self._run(plan, pass_.number, pass_.targets, pass_.cut if saved else None, inbox)
 
     def run_pass(self, plan: Plan, inbox: Callable[[], list[dict[str, Any]]] = no_commands) -> None:
