@@ -252,7 +252,7 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "",
     }
 
