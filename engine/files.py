@@ -31,7 +31,7 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
     Raises:
         InputError: the disk is full.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")  # one name, so that what a kill left is replaced by the next
     try:
         with temporary.open("wb") as file:
             write(file)

@@ -68,13 +68,15 @@ def load_state(
     """
     try:
         with safe_open(path, "pt") as file:
-            progress = Progress(**json.loads(file.metadata()["progress"]))
+            about = file.metadata()["progress"]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        progress = Progress(**json.loads(about))
         with torch.no_grad():
             for name, master in masters.items():
                 master.copy_(tensors[f"master/{name}"])
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
         raise InputError(f"{path} is damaged ({error}); move it away and resume to begin the pass anew") from error
+    write_text(path.with_suffix(".json"), about + "\n")  # a kill may have come between the two files
     for name, master in masters.items():
         if f"adam/step/{name}" in tensors:  # none before the first step
             moments = {key: tensors[f"adam/{key}/{name}"].to(master.device) for key in ("exp_avg", "exp_avg_sq")}

@@ -67,6 +67,8 @@ class Worker:
             raise InputError(f"the journal of {session.id} has no beginning; the session cannot be taken up")
         if session.record.exists():
             record.load(session)  # refuses a damaged or newer one before anything is written
+        for left in session.folder.rglob(".*.tmp"):  # by a kill in mid-write
+            left.unlink()
         self.writer = Writer(session.journal)
         self.commands = Tail(session.commands, session.commands.stat().st_size if session.commands.exists() else 0)
         self.leaving = False
