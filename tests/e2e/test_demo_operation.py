@@ -64,7 +64,7 @@ def test_the_operation_wakes_the_targets_and_puts_them_to_work(tmp_path: Path) -
 
 @pytest.mark.xdist_group("control")
 def test_without_reinitialisation_few_wake(tmp_path: Path) -> None:
-    (done,) = operate(tmp_path, "--no-reinit")["pass"]
+    (done,) = operate(tmp_path, "--no-reinit", "--check-every", 100)["pass"]
     n = len(done["target_heads"])
     assert done["reinit"] is False
     assert done["woken_at_cut"] == 0
@@ -74,7 +74,7 @@ def test_without_reinitialisation_few_wake(tmp_path: Path) -> None:
 
 @pytest.mark.xdist_group("control")
 def test_without_reinitialisation_at_the_papers_rate_none_wakes(tmp_path: Path) -> None:
-    (done,) = operate(tmp_path, "--no-reinit", "--lr", "5e-5")["pass"]
+    (done,) = operate(tmp_path, "--no-reinit", "--lr", "5e-5", "--check-every", 100)["pass"]
     assert done["woken"] == 0
 
 
