@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test venv lint demo bench clean
+.PHONY: run test venv lint demo soak bench clean
 
 run: venv
 	$(BIN)/headsurgeon --demo
@@ -30,6 +30,10 @@ lint: venv
 # Rebuilds the demo patient from public texts: most of an hour, needs apt-get to fetch them.
 demo: venv
 	$(BIN)/python -m engine.nn.make_demo
+
+# Kills fifty workers at random moments and compares what they end with.
+soak: venv
+	$(BIN)/python -m tests.e2e.soak 50
 
 bench: venv
 	$(BIN)/python -m benchmarks.slices
