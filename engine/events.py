@@ -103,7 +103,8 @@ class CorpusSource(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PassStarted(Event):
-    """A pass begins; nothing is changed yet, and the stock side of every comparison is measured.
+    """A pass begins; nothing is changed yet, and the stock side of every comparison is measured, with
+    earlier passes taken off for the while.
 
     Losses and perplexities are per predicted token on the held-out part of the corpus (nats).
     """
@@ -124,6 +125,8 @@ class PassStarted(Event):
     perplexity_stock: dict[str, float]
     """Per other text (name -> perplexity), e.g. texts of the pretraining distribution."""
     frozen_sha256_before: str
+    heldout_perplexity_before: float | None = None
+    """Of the model as it stood before this pass; where others stand already, that is not stock."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +140,7 @@ class Cut(Event):
     """Targets below the BOS-sink threshold before any training."""
     heldout_perplexity: float
     drift: Drift
-    """Of the cut alone, against stock."""
+    """Of the cut alone, against the model as it stood before the pass."""
     columns: list[float | None]
 
 

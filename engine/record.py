@@ -164,6 +164,7 @@ class PassTable(_Table):
     ablation_loss_stock: float
     ablation_loss_after: float | None = None
     heldout_perplexity_stock: float
+    heldout_perplexity_before: float | None = None
     heldout_perplexity_cut: float | None = None
     heldout_perplexity: float | None = None
     perplexity_stock: dict[str, float]
@@ -259,6 +260,7 @@ def _pass(p: PassChart) -> PassTable:
         "outcome": p.outcome,
         "accepted": p.accepted,
         "heldout_perplexity_stock": started.heldout_perplexity_stock,
+        "heldout_perplexity_before": started.heldout_perplexity_before,
         "perplexity_stock": started.perplexity_stock,
         "ablation_loss_stock": started.ablation_loss_stock,
         "frozen_sha256_before": started.frozen_sha256_before,

@@ -23,7 +23,7 @@ from engine.heads import Head, HeadMap, Rows
 from engine.nn.attention import bos_rows, measure
 from engine.nn.corpus import Corpus, Order, read_corpus
 from engine.nn.load import Patient
-from engine.nn.patch import Patch, save_patch
+from engine.nn.patch import Patch, save_patch, taken_off
 from engine.nn.slices import Slices
 from engine.nn.state import Progress, load_state, save_state
 from engine.nn.vitals import ablation_loss, mean_loss, perplexity, token_losses
@@ -46,6 +46,10 @@ class Setting:
     number: int
     folder: Path
     stock: HeadMap
+    before: HeadMap
+    """Of the model as it stands; for the first pass the same as ``stock``."""
+    earlier: list[Patch]
+    """Of the passes that stand already, in order."""
     probes: list[Probe]
     other: dict[str, Tensor]
     """Samples of other texts whose perplexity is watched, by name."""
@@ -73,23 +77,24 @@ def prepare(
     number: int,
     folder: Path,
     stock: HeadMap,
-    now: HeadMap,
+    before: HeadMap,
+    earlier: list[Patch],
     probes: list[Probe],
     other: dict[str, Tensor],
     progress: Callable[[int], None],
     targets: list[Head] | None = None,
 ) -> Setting:
-    """Resolve the targets against ``now`` (the model as it stands), read the corpus, count the steps.
+    """Resolve the targets against ``before`` (the model as it stands), read the corpus, count the steps.
 
     Raises:
         InputError: targets that select nothing or cannot be read, or a corpus that does not serve.
     """
-    chosen = targets or resolve(plan.targets, Model.of(now))
+    chosen = targets or resolve(plan.targets, Model.of(before))
     corpus = read_corpus(patient, plan, progress)
     per_step = plan.micro_batch * plan.accumulate
     n_steps = plan.steps or max(1, round(len(corpus.train) * plan.epochs / per_step))
     ids = [patient.ids(probe.text) for probe in probes]
-    return Setting(patient, plan, number, folder, stock, probes, other, chosen, corpus, n_steps, ids)
+    return Setting(patient, plan, number, folder, stock, before, earlier, probes, other, chosen, corpus, n_steps, ids)
 
 
 def operate(setting: Setting, inbox: Inbox, interrupted: events.Cut | None = None) -> Iterator[events.Event]:
@@ -154,7 +159,11 @@ class _Theatre:
         trained = a.trained_parameters(s.targets, self.plan.parts)
         require_space(s.folder.parent, self._state_bytes(trained), f"pass {s.number}")
         s.folder.mkdir(exist_ok=True)
-        stock_loss = mean_loss(self.patient, s.corpus.heldout)
+        loss_before = mean_loss(self.patient, s.corpus.heldout)
+        with taken_off(self.patient, s.earlier):
+            stock_loss = mean_loss(self.patient, s.corpus.heldout)
+            ablation = ablation_loss(self.patient, s.targets, s.corpus.heldout, stock_loss)
+            other = self._other_perplexities()
         return events.PassStarted(
             number=s.number,
             plan=self.plan.model_dump(),
@@ -167,8 +176,9 @@ class _Theatre:
             touched_tensor_parameters=a.touched_tensor_parameters(s.targets),
             corpus=s.corpus.sources,
             heldout_perplexity_stock=perplexity(stock_loss),
-            ablation_loss_stock=ablation_loss(self.patient, s.targets, s.corpus.heldout, stock_loss),
-            perplexity_stock=self._other_perplexities(),
+            heldout_perplexity_before=perplexity(loss_before),
+            ablation_loss_stock=ablation,
+            perplexity_stock=other,
             frozen_sha256_before=self.slices.frozen_sha256(),
         )
 
@@ -183,7 +193,7 @@ class _Theatre:
             bos_mass=rows,
             woken=self._woken(rows),
             heldout_perplexity=perplexity(mean_loss(self.patient, self.setting.corpus.heldout)),
-            drift=self._drift(self.setting.stock.bos_mass, rows),
+            drift=self._drift(self.setting.before.bos_mass, rows),
             columns=self._columns(rows),
         )
         return self.cut_event

@@ -7,6 +7,8 @@ away again does not give back the same bits.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from engine.anatomy import Slice
 from engine.checkpoint import TensorPlace, copy_model, read_slice, tensor_places, weights_sha256
 from engine.errors import InputError
 from engine.files import require_space, write_atomic
+from engine.nn.load import Patient
+from engine.nn.slices import write_values
 
 FORMAT = "headsurgeon-patch-1"
 _TORCH = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
@@ -68,6 +72,18 @@ def load_patch(path: Path) -> Patch:
         side, _, key = name.partition("/")
         sides[side][key] = tensor
     return Patch(sides["values"], sides["originals"], json.loads(metadata[FORMAT]))
+
+
+@contextmanager
+def taken_off(patient: Patient, patches: list[Patch]) -> Iterator[None]:
+    """While open, the patient is without ``patches`` (which stand on it, in order)."""
+    for patch in reversed(patches):
+        write_values(patient, patch.originals)
+    try:
+        yield
+    finally:
+        for patch in patches:
+            write_values(patient, patch.values)
 
 
 def apply_patches(patches: list[Patch], source: Path, to: Path) -> None:

@@ -158,6 +158,7 @@ class Worker:
             self.session.pass_folder(number),
             self.chart.stock,
             self.chart.head_map,
+            [load_patch(self.session.patch(done.number)) for done in self.chart.standing],
             self.probes,
             self._other_texts(plan.length),
             lambda tokens: self.emit(events.Progress(what="reading the corpus", done=tokens)),

@@ -32,7 +32,7 @@ def make_plan(corpus: Path, **values: Any) -> Plan:
 def set_up(patient: Patient, plan: Plan, folder: Path) -> Setting:
     stock = list(measure(patient, PROBES))[-1]
     assert isinstance(stock, HeadMap)
-    return prepare(patient, plan, 1, folder / "pass-1", stock, stock, PROBES, {}, lambda tokens: None)
+    return prepare(patient, plan, 1, folder / "pass-1", stock, stock, [], PROBES, {}, lambda tokens: None)
 
 
 def nobody() -> list[dict[str, Any]]:

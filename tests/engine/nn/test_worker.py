@@ -118,6 +118,10 @@ def test_a_pass_works_on_what_the_one_before_left_and_both_come_off(session: Ses
     after_one = statistics(first.patient, ids)[0]
     both = sent(session, ("operate", {"plan": plan_for(corpus, targets="L1 x H0-1")}))
     assert [p.number for p in both.chart.standing] == [1, 2]
+    one, two = (p.started for p in both.chart.passes)
+    assert one.heldout_perplexity_before == one.heldout_perplexity_stock == two.heldout_perplexity_stock
+    assert two.heldout_perplexity_before == both.chart.passes[0].ended.heldout_perplexity  # type: ignore[union-attr]
+    assert two.heldout_perplexity_before != two.heldout_perplexity_stock
     paths, _ = session_patches(session)
     assert [p.parent.name for p in paths] == ["pass-1", "pass-2"]
     one_off = sent(session, ("undo", {}))
