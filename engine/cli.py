@@ -53,11 +53,11 @@ def open_app(
 
 
 def _run_app(*, demo: bool = False, session: Path | None = None, root: Path | None = None) -> None:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # the app draws on stderr
         raise InputError("the app needs a terminal; without one use diagnose, operate, report … (see --help)")
-    from engine.session import open_session
-
     if session is not None:
+        from engine.session import open_session
+
         session = open_session(session).folder
     from tui.app import run
 

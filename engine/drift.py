@@ -38,9 +38,9 @@ def zone_drift(before: Rows, after: Rows, heads: Iterable[Head], t: Thresholds) 
         return ZoneDrift(0, 0, 0.0, 0.0, "")
     worst = max(moved, key=lambda h: moved[h])
     drifting = sum(delta > t.drift for delta in moved.values())
-    return ZoneDrift(
-        len(moved), drifting, round(sum(moved.values()) / len(moved), 6), round(moved[worst], 6), str(worst)
-    )
+    mean = sum(moved.values()) / len(moved)
+    named = str(worst) if moved[worst] else ""  # where nothing moved, no head is the worst
+    return ZoneDrift(len(moved), drifting, round(mean, 6), round(moved[worst], 6), named)
 
 
 def drift(before: Rows, after: Rows, zones: tuple[Heads, Heads, Heads], t: Thresholds) -> Drift:

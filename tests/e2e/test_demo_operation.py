@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from engine.journal import Reader
 from engine.session import Session
 
@@ -44,7 +42,6 @@ def timeless(record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-@pytest.mark.xdist_group("operate")
 def test_the_operation_wakes_the_targets_and_puts_them_to_work(tmp_path: Path) -> None:
     record = operate(tmp_path)
     (done,) = record["pass"]
@@ -62,7 +59,6 @@ def test_the_operation_wakes_the_targets_and_puts_them_to_work(tmp_path: Path) -
     assert record["diagnosis"]["pass-1"]["counts"]["healthy"] > record["diagnosis"]["stock"]["counts"]["healthy"]
 
 
-@pytest.mark.xdist_group("control")
 def test_without_reinitialisation_few_wake(tmp_path: Path) -> None:
     (done,) = operate(tmp_path, "--no-reinit", "--check-every", 100)["pass"]
     n = len(done["target_heads"])
@@ -72,16 +68,14 @@ def test_without_reinitialisation_few_wake(tmp_path: Path) -> None:
     assert done["heldout_perplexity"] < done["heldout_perplexity_stock"]
 
 
-@pytest.mark.xdist_group("control")
 def test_without_reinitialisation_at_the_papers_rate_none_wakes(tmp_path: Path) -> None:
     (done,) = operate(tmp_path, "--no-reinit", "--lr", "5e-5", "--check-every", 100)["pass"]
     assert done["woken"] == 0
 
 
-SHORT = ("--steps", 40, "--check-every", 10, "--micro-batch", 2)
+SHORT = ("--steps", 40, "--check-every", 10, "--micro-batch", 2, "--length", 32)
 
 
-@pytest.mark.xdist_group("operate")
 def test_killed_in_mid_pass_and_resumed_it_ends_as_the_run_left_alone(tmp_path: Path) -> None:
     alone = operate(tmp_path / "alone", *SHORT)
     command = [*PROGRAM, "operate", "demo", "--targets", "sick", "--sessions", str(tmp_path / "torn"), *map(str, SHORT)]
@@ -123,14 +117,11 @@ def wait_until(there: Callable[[], Session | None]) -> Session:
     raise AssertionError("it did not come to pass within two minutes")
 
 
-@pytest.mark.xdist_group("operate")
 def test_a_full_disk_is_one_sentence_and_the_session_goes_on_afterwards(tmp_path: Path) -> None:
     def small_files() -> None:  # the state of the pass is larger than that
         resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
 
-    ran = headsurgeon(
-        "operate", "demo", "--targets", "sick", "--sessions", tmp_path, "--steps", 4, preexec_fn=small_files
-    )
+    ran = headsurgeon("operate", "demo", "--targets", "sick", "--sessions", tmp_path, *SHORT, preexec_fn=small_files)
     assert ran.returncode == 2
     assert "no room left on the disk while writing" in ran.stderr
     assert "Traceback" not in ran.stderr
@@ -146,7 +137,6 @@ def test_a_full_disk_is_one_sentence_and_the_session_goes_on_afterwards(tmp_path
     assert tomllib.loads(session.record.read_text("utf-8"))["pass"][0]["outcome"] == "completed"
 
 
-@pytest.mark.xdist_group("operate")
 def test_an_interrupt_is_code_130_and_says_how_to_go_on(tmp_path: Path) -> None:
     command = [*PROGRAM, "operate", "demo", "--targets", "sick", "--sessions", str(tmp_path), *map(str, SHORT)]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -1,0 +1,174 @@
+"""The app in a real terminal of 80×24, with the real worker and the demo patient, by keys alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.chart import gaps, read_chart
+from engine.events import Step
+from engine.journal import Reader
+from engine.session import Session
+from tests.e2e.terminal import Terminal
+
+PROGRAM = [sys.executable, "-m", "engine.cli"]
+Start = Callable[..., Terminal]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts the program in a terminal; ends what it has started."""
+    terminals: list[Terminal] = []
+
+    def run(*arguments: str, **options: int) -> Terminal:
+        environment = {"HEADSURGEON_SESSIONS": str(tmp_path)}
+        terminals.append(Terminal([*PROGRAM, *arguments], env=environment, **options))
+        return terminals[-1]
+
+    yield run
+    for terminal in terminals:
+        terminal.close()
+    for folder in tmp_path.iterdir():
+        holder = Session(folder).holder()
+        if holder:
+            os.kill(holder, signal.SIGKILL)
+
+
+def only_session(root: Path) -> Session:
+    (folder,) = root.iterdir()
+    return Session(folder)
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = 20.0) -> None:
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, f"{what} did not come within {timeout} s"
+        time.sleep(0.05)
+
+
+def plan(terminal: Terminal, steps: str, check_every: str) -> None:
+    """From the diagnosis to a pass with so many steps, planned in the form."""
+    terminal.send("enter")
+    terminal.wait_for("0 of 48 heads")
+    terminal.send("s")
+    terminal.wait_for("targets / sick")
+    terminal.send("e")
+    terminal.wait_for("Plan of the pass")
+    terminal.send("down", *["backspace"] * 4, steps)
+    terminal.send(*["down"] * 6, *["backspace"] * 4, check_every, "enter")
+    terminal.wait_for(f"{steps} steps")
+    terminal.wait_for(f"every {check_every} steps")
+
+
+def test_from_the_demo_patient_to_a_saved_record_by_keys_alone(start: Start, tmp_path: Path) -> None:
+    terminal = start("--demo")
+    terminal.wait_for("sick at", 60)
+    assert "demo fp32 cpu 6×8" in terminal.text
+    plan(terminal, "40", "20")
+    terminal.send("enter")
+    terminal.wait_for("operating", 60)
+    terminal.send("n")
+    terminal.wait_for("enter writes it")
+    terminal.send("a note from the table", "enter")
+    terminal.wait_for("the pass has ended", 120)
+    shown = terminal.wait_for("step 40 of 40")
+    assert "stopped" not in shown
+    terminal.send("enter")
+    shown = terminal.wait_for("before: stock")
+    assert "hashes equal" in shown and "repaired" not in shown
+    terminal.send("a")
+    terminal.wait_for("pass 1 accepted")
+
+    session = only_session(tmp_path)
+    record = tomllib.loads(session.record.read_text("utf-8"))
+    (done,) = record["pass"]
+    assert (done["targets"], done["steps"], done["outcome"], done["accepted"]) == ("sick", 40, "completed", True)
+    assert [check["step"] for check in done["check"]] == [20, 40]
+    assert record["note"][0]["text"] == "a note from the table"
+    before, after = (record["diagnosis"][stage]["counts"]["healthy"] for stage in ("stock", "pass-1"))
+    assert f"healthy {before} → {after}" in terminal.text
+    assert session.patch(1).exists()
+
+    terminal.send("u", "y")
+    terminal.wait_for("pass 1 undone")
+    terminal.send("q")
+    assert terminal.wait_until_left() == 0
+    assert f"headsurgeon open {session.folder}" in terminal.text.replace("\n", "")
+    wait_until(lambda: session.holder() is None, "the idle worker's leaving")
+
+
+def test_a_dropped_line_leaves_the_pass_going_and_coming_back_shows_every_event(start: Start, tmp_path: Path) -> None:
+    terminal = start("--demo")
+    terminal.wait_for("sick at", 60)
+    plan(terminal, "120", "20")
+    terminal.send("enter")
+    terminal.wait_for("operating", 60)
+    session = only_session(tmp_path)
+    wait_until(lambda: read_chart(session).passes[0].step >= 5, "step 5")
+    worker = session.holder()
+    dropped = time.monotonic()
+    terminal.hang_up()
+    wait_until(lambda: os.waitpid(terminal.pid, os.WNOHANG)[0] != 0, "the screen's leaving", 3.0)
+    gone = time.monotonic() - dropped
+    terminal.code = 0  # it has been waited for
+    assert gone < 1.5
+    at = read_chart(session).passes[0].step
+    wait_until(lambda: read_chart(session).passes[0].step > at + 3, "the pass's going on")
+    assert session.holder() == worker
+
+    back = start("open", str(session.folder))
+    began = time.monotonic()
+    back.wait_for("operating")
+    assert time.monotonic() - began < 5.0
+    back.wait_for("the pass has ended", 120)
+    assert "step 120 of 120" in back.text
+
+    entries = list(Reader(session.journal).entries())
+    assert gaps(entries) == []
+    assert [entry.event.step for entry in entries if isinstance(entry.event, Step)] == list(range(1, 121))
+    chart = read_chart(session)
+    last = chart.passes[0].checks[-1]
+    assert f"{last.woken}/{len(chart.passes[0].targets)}" in back.text
+    back.send("q")
+    assert back.wait_until_left() == 0
+
+
+def test_leaving_in_mid_pass_says_that_it_goes_on_and_how_to_come_back(start: Start, tmp_path: Path) -> None:
+    terminal = start("--demo")
+    terminal.wait_for("sick at", 60)
+    plan(terminal, "300", "100")
+    terminal.send("enter")
+    terminal.wait_for("operating", 60)
+    terminal.send("q")
+    assert terminal.wait_until_left() == 0
+    session = only_session(tmp_path)
+    left = terminal.text.replace("\n", "")
+    assert "Pass 1 goes on at step" in left and f"headsurgeon open {session.folder}" in left
+    assert session.holder() is not None
+
+    back = start("open", str(session.folder))
+    back.wait_for("operating")
+    back.send("s")
+    back.wait_for("keep the best")
+    back.send("y")
+    back.wait_for("the pass has ended", 60)
+    back.send("q")
+    back.wait_until_left()
+    assert read_chart(session).passes[0].outcome == "stopped"
+
+
+def test_the_terminal_is_left_as_it_was_found_and_the_mouse_is_never_asked_for(start: Start) -> None:
+    terminal = start()
+    terminal.wait_for("no sessions yet")
+    os.kill(terminal.pid, signal.SIGTERM)
+    assert terminal.wait_until_left() == 0
+    for on, off in ((b"\x1b[?1049h", b"\x1b[?1049l"), (b"\x1b[?25l", b"\x1b[?25h"), (b"\x1b[?2004h", b"\x1b[?2004l")):
+        assert terminal.raw.rindex(off) > terminal.raw.rindex(on)
+    assert b"\x1b[?1000h" not in terminal.raw and b"\x1b[?1003h" not in terminal.raw

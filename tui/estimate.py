@@ -1,0 +1,94 @@
+"""What a pass would take, beside what there is. The plan and the memory libraries are imported on first use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from engine.anatomy import Anatomy
+from engine.errors import InputError
+from engine.events import Loaded
+from engine.heads import CLASSES, HeadMap
+from engine.targets import Heads
+from tui.figures import QUIET, STRONG, WARM, Line, Part, amount, line, percent, row, size
+from tui.palette import plain
+from tui.plans import as_plan, write
+from tui.state import State
+
+
+def anatomy_of(loaded: Loaded) -> Anatomy:
+    """The anatomy of the patient in the worker, from its event alone."""
+    shape = (loaded.family, loaded.n_layers, loaded.n_heads, loaded.n_kv_heads, loaded.d_model, loaded.vocabulary)
+    tied = Anatomy(*shape, tied=True)
+    return tied if tied.total_parameters == loaded.parameters else Anatomy(*shape, tied=False)
+
+
+def worker_memory(pid: int) -> int:
+    """Bytes of main memory that the worker holds; 0 where it is gone."""
+    import psutil
+
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def free_memory(pid: int | None) -> int:
+    """Bytes that a pass on the CPU may have: what is free, and what the worker itself already holds."""
+    import psutil
+
+    return int(psutil.virtual_memory().available) + (worker_memory(pid) if pid else 0)
+
+
+def target_lines(state: State, chosen: Heads, map_: HeadMap, width: int) -> list[Line]:
+    """The chosen heads: how many, of which classes, and what they cost."""
+    chart, total = state.live.chart, map_.n_layers * map_.n_heads
+    lines = [row("targets", (str(len(chosen)), STRONG), f" of {total} heads")]
+    if not chosen or chart.loaded is None:
+        return [*lines, row("", ("s sick  b sick & band  / write", QUIET))]
+    classes = Counter(map_.class_of(head) for head in chosen)
+    named = ", ".join(f"{classes[name]} {name}" for name in reversed(CLASSES) if classes[name])
+    lines.append(row("of these", plain(named, width - 12)))
+    from engine.preflight import preflight
+
+    try:
+        plan = as_plan(state.plan_values, "all")
+    except InputError as error:
+        return [*lines, line((f" {plain(str(error), width - 1)}", WARM))]
+    found = preflight(anatomy_of(chart.loaded), sorted(chosen), plan, chart.loaded.dtype)
+    (l0, l1), (h0, h1) = found.zone_layers, found.zone_heads
+    trained, touched, whole = found.trained_parameters, found.touched_tensor_parameters, found.total_parameters
+    return [
+        *lines,
+        row("zone", f"L{l0}–L{l1} × H{h0}–H{h1}"),
+        row("left alone", f"{found.in_band_frozen} in-band, {found.outside} outside"),
+        row("train", (f"{amount(trained):>8}", STRONG), f"  {percent(trained, whole)}"),
+        row("touched", f"{amount(touched):>8}", (f"  {percent(touched, whole)} whole tensors", QUIET)),
+        row("memory", *memory(found.memory_bytes, chart.loaded.device, chart.worker.pid if chart.worker else None)),
+    ]
+
+
+def memory(needed: int, device: str, pid: int | None) -> list[Part]:
+    """The estimate, beside free memory where it can be known without the libraries that own the device."""
+    if device != "cpu":
+        return [(f"{size(needed):>8}", STRONG), f"  on {device}"]
+    free = free_memory(pid)
+    return [(f"{size(needed):>8}", STRONG if needed < free else WARM), f"  of {size(free)} free"]
+
+
+def plan_lines(state: State, width: int) -> list[Line]:
+    """The plan's values, or what is wrong with them."""
+    try:
+        plan = as_plan(state.plan_values, "all")
+    except InputError as error:
+        return [line((f" {plain(str(error), width - 1)}", WARM))]
+    corpus = ", ".join(Path(source).name for source in plan.corpus)
+    length = f"{plan.steps} steps" if plan.steps else f"{plan.epochs} epochs"
+    patience = f", patience {plan.patience}" if plan.patience else ""
+    return [
+        row("corpus", plain(corpus, width - 12) if corpus else ("none yet — e names one", WARM)),
+        row("plan", f"{length}, lr {write(plan.lr)}, seed {plan.seed}"),
+        row("batch", f"{plan.micro_batch} × {plan.accumulate} samples of {plan.length} tokens"),
+        row("checks", f"every {plan.check_every} steps{patience}"),
+        row("cut", f"{plan.init}, {plan.parts}" if plan.reinit else ("none: the control", STRONG)),
+    ]

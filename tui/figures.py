@@ -1,0 +1,174 @@
+"""The panels' text: plain functions from a chart to lines. Text from outside is never read as markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from tui.chartlines import number
+from tui.palette import EDGES, LEVELS, level, plain, token
+
+if TYPE_CHECKING:
+    from engine.chart import Chart
+    from engine.drift import Drift
+    from engine.events import Loaded
+    from engine.heads import Head, HeadMap
+
+Line = Content
+Part = str | tuple[str, str]
+QUIET, STRONG, WARM, COLD = "$quiet", "$strong bold", "$warm", "$cold"
+
+
+def line(*parts: Part) -> Line:
+    """One line of parts; a part is text, or (text, style)."""
+    return Content.assemble(*parts)
+
+
+def joined(lines: Iterable[Line]) -> Content:
+    """Lines as one block."""
+    return Content("\n").join(lines)
+
+
+def row(name: str, *parts: Part, width: int = 11) -> Line:
+    """A named figure."""
+    return line((f" {name:<{width}}", QUIET), *parts)
+
+
+def rule(width: int) -> Line:
+    return line((" " + "─" * (width - 1), "$rule"))
+
+
+def swatch(mass: float) -> Part:
+    """The colour of a BOS mass as it is in the grid."""
+    return "  ", f"on {cube(LEVELS[level(mass)])}"
+
+
+def cube(colour: int) -> str:
+    """Hex value of a colour number of the 6×6×6 cube."""
+    steps = (0, 95, 135, 175, 215, 255)
+    red, green, blue = (colour - 16) // 36, (colour - 16) // 6 % 6, (colour - 16) % 6
+    return f"#{steps[red]:02x}{steps[green]:02x}{steps[blue]:02x}"
+
+
+def percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else ""
+
+
+def amount(value: float) -> str:
+    """A count of parameters: ``113.3 M``."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= limit:
+            return f"{value / limit:.2f} {unit}" if value < 10 * limit else f"{value / limit:.1f} {unit}"
+    return f"{value:.0f}"
+
+
+def size(value: float) -> str:
+    """Bytes for people: ``6.1 GB``, ``350 MB``."""
+    return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.0f} MB"
+
+
+def class_style(name: str) -> str:
+    return WARM if name in ("bos_sink", "dead") else COLD
+
+
+def patient_line(chart: Chart) -> str:
+    """``bloom-1b7 bf16 cuda:0 24×16``, as far as it is known."""
+    created, loaded = chart.created, chart.loaded
+    name = plain(created.model if created else "").rstrip("/").rsplit("/", 1)[-1]
+    if loaded is None:
+        return name
+    dtype = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}.get(loaded.dtype, loaded.dtype)
+    return f"{name} {dtype} {loaded.device} {loaded.n_layers}×{loaded.n_heads}"
+
+
+def head_title(head: Head, map_: HeadMap) -> Line:
+    """``L16-H4  bos_sink, borderline``."""
+    name = map_.class_of(head)
+    border = ", borderline" if map_.is_borderline(head) else ""
+    return line((f" {head!s:<9}", STRONG), swatch(map_.mass(head)), " ", (name, class_style(name)), border)
+
+
+def head_figures(head: Head, map_: HeadMap, loaded: Loaded | None, width: int) -> list[Line]:
+    """Everything measured at one head."""
+    low, high = map_.interval(head)
+    texts = len(map_.texts)
+    lines = [
+        row("BOS mass", (f"{map_.mass(head):.3f}", STRONG), f"   95 % {low:.3f}–{high:.3f}"),
+        row("uniform", f"{map_.uniform():.3f}", (f"   {texts} texts, {map_.tokens} tokens", QUIET)),
+        row("entropy", f"{map_.entropy[head.layer][head.head]:.2f} nats"),
+    ]
+    if loaded is not None and loaded.slopes:
+        slope = loaded.slopes[head.head]
+        lines.append(row("slope", f"{slope:.4f}", ("   ALiBi, nats per token", QUIET)))
+        lines.append(row("", f"−{100 * slope:.2f} nats", (" at 100 tokens", QUIET)))
+    if map_.by_text:
+        values = [rows[head.layer][head.head] for rows in map_.by_text]
+        lines.append(row("by text", *spread(values, (width - 12) // 5)))
+    firsts = list(dict.fromkeys(text.first_token for text in map_.texts))
+    shown = " ".join(token(text) for text in firsts)
+    lines.append(row("position 0", plain(shown, width - 12)))
+    return lines
+
+
+def spread(values: list[float], room: int) -> list[Part]:
+    """As many figures as there is room for; the lowest and the highest where there is not."""
+    if len(values) <= room:
+        return [" ".join(f"{value:.2f}" for value in values)]
+    return [f"{min(values):.2f} to {max(values):.2f} over {len(values)} texts"]
+
+
+def counts(map_: HeadMap) -> list[Line]:
+    """Heads per class, band and sensitivity."""
+    total, found = map_.n_layers * map_.n_heads, map_.counts()
+    lines = [
+        row(name, (f"{found[name]:>5}", STRONG if found[name] else QUIET), f"  {percent(found[name], total):>7}")
+        for name in ("healthy", "bos_sink", "dead", "low_entropy")
+    ]
+    borderline = sum(map(map_.is_borderline, map_.heads()))
+    band, rate = map_.band(), map_.thresholds.band_rate
+    lines.append(row("borderline", f"{borderline:>5}", (f"  {percent(borderline, total):>7}", QUIET)))
+    where = f"H{band[0]}–H{band[1]}" if band else "none"
+    lines.append(row("sick band", where, (f"  over {100 * rate:.0f} % of layers", QUIET)))
+    sick = map_.sensitivity()
+    lines.append(row("sick at", "/".join(sick), "  ", ("/".join(map(str, sick.values())), STRONG)))
+    return lines
+
+
+def legend(map_: HeadMap) -> list[Line]:
+    """What the colours mean, on two lines of 37 columns."""
+    blocks: list[Part] = [("    ", f"on {cube(colour)}") for colour in LEVELS]
+    edges = "".join(f"{f'{edge:.2f}'.lstrip('0'):<4}" for edge in (0.0, *EDGES)).replace(".00 ", "0   ", 1)
+    t = map_.thresholds
+    return [
+        line((" BOS mass", QUIET), (f"   >{t.bos_sink:.2f} sink  >{t.dead:.2f} dead", QUIET)),
+        line(" ", *blocks),
+        line((f" {edges}", QUIET)),
+    ]
+
+
+def drift_table(cut: Drift | None, training: Drift | None, both: Drift | None) -> list[Line]:
+    """Drift of heads that were left alone: two zones side by side, the cut apart from the training."""
+    known = both or cut
+    outside = f"outside {known.outside.heads}" if known else "outside"
+    inside = f"in-band frozen {known.in_band_frozen.heads}" if known else "in-band frozen"
+    lines = [
+        line((" drift        ", QUIET), (f"{outside:<32}", STRONG), (inside, STRONG)),
+        line((" " * 14 + "drifting mean|δ| worst          " * 2, QUIET)),
+    ]
+    for name, drift in (("since stock", both or cut), ("of the cut", cut), ("of training", training)):
+        parts: list[Part] = []
+        for zone in (drift.outside, drift.in_band_frozen) if drift else ():
+            if zone.heads:
+                worst = f"{zone.worst:.3f} {zone.worst_head}"
+                parts.append((f"{zone.drifting:>8} {zone.mean:.4f}  {worst:<15}", ""))
+            else:
+                parts.append((f"{'no heads':>8} {'':<23}", QUIET))
+        lines.append(line((f" {name:<13}", QUIET), *parts))
+    return lines
+
+
+def change(before: float | None, after: float | None) -> str:
+    """``128.98 → 55.20``; a dash for what is not known."""
+    return f"{number(before) if before is not None else '–'} → {number(after) if after is not None else '–'}"

@@ -1,0 +1,1 @@
+"""The five steps and the windows that open over them."""

@@ -1,0 +1,55 @@
+"""The style sheet."""
+
+CSS = """
+Screen { background: $background; color: $foreground; overflow: hidden; }
+Static { text-wrap: nowrap; text-overflow: ellipsis; }
+#header { height: 1; background: $surface; }
+#message { height: 1; }
+#keys { height: 1; background: $surface; }
+#main { height: 1fr; }
+#side { width: 37; height: 100%; }
+#beside { width: 1fr; height: 100%; border-left: solid $rule; }
+OperateScreen #panel { border-left: solid $rule; }
+#head { height: 3; }
+RecordScreen #head { height: 1; }
+#panel { width: 1fr; height: 1fr; }
+#grid { height: 1fr; }
+#legend { height: 3; margin-top: 1; }
+OperateScreen #legend { height: 2; margin-top: 0; }
+Input { background: $background; }
+Input.-textual-compact { background: $background; }
+OptionList { background: $background; border: none; padding: 0; height: 1fr; }
+OptionList:focus { background: $background; background-tint: $background 0%; border: none; }
+OptionList > .option-list--option-highlighted, OptionList:focus > .option-list--option-highlighted {
+    background: $chosen; color: $strong; text-style: bold;
+}
+#list-title { height: auto; }
+#expression-line, #model-line { height: 1; }
+#expression-label, #model-label { width: auto; }
+#expression, #model { width: 1fr; }
+#complaint { height: 1; }
+TargetScreen #complaint, LoadScreen #complaint { height: 3; }
+#drift { height: 6; }
+#other { width: 1fr; height: 100%; }
+#before-title, #after-title { height: 1; }
+#figures { height: 6; }
+ModalScreen { background: transparent; align: center middle; }
+* { scrollbar-color: $rule; scrollbar-color-hover: $rule; scrollbar-color-active: $rule;
+    scrollbar-background: $surface; scrollbar-background-hover: $surface; scrollbar-background-active: $surface; }
+.window {
+    width: 100%; max-width: 100; height: auto; max-height: 90%;
+    background: $surface; border: solid $rule; padding: 0 1;
+}
+.window Static, .ask, #hint, .small, #complaint { text-wrap: wrap; text-overflow: fold; }
+.window Input, .window OptionList { background: $surface; }
+.window OptionList { height: auto; max-height: 16; }
+.under { width: 100%; max-width: 100; height: 1; background: $surface; }
+.ask { width: 70; height: auto; background: $surface; border: solid $warning; padding: 1 2; }
+.ask Input { background: $panel; }
+.field { height: 1; }
+.field .name { width: 14; }
+.field Input { width: 1fr; }
+#hint { height: 2; margin-top: 1; }
+TooSmall { background: $background; }
+.small { width: 100%; height: auto; text-wrap: wrap; text-align: center; }
+"""
