@@ -20,7 +20,7 @@ RATES = ("5e-5", "5e-4", "1e-3", "3e-3")
 def operate(rate: str, reinit: bool) -> dict[str, Any]:
     """The pass of one operation on the demo, from its record."""
     with tempfile.TemporaryDirectory() as root:
-        command = [sys.executable, "-m", "engine.cli", "operate", "demo", "--targets", "sick", "--lr", rate]
+        command = [sys.executable, "-m", "engine", "operate", "demo", "--targets", "sick", "--lr", rate]
         command += ["--sessions", root] if reinit else ["--sessions", root, "--no-reinit"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         (folder,) = Path(root).iterdir()

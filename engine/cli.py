@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engine.__main__ import open_app
 from engine.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ To = Annotated[Path, typer.Option("--to", help="folder to write into")]
 
 
 @app.callback(invoke_without_command=True)
-def open_app(
+def no_command(
     context: typer.Context,
     demo: Annotated[bool, typer.Option("--demo", help="open the app on the demo patient")] = False,
     session: Annotated[Path | None, typer.Option("--session", help="open the app on this session")] = None,
@@ -49,25 +49,13 @@ def open_app(
 
         typer.echo(__version__)
     elif context.invoked_subcommand is None:
-        _run_app(demo=demo, session=session, root=root)
-
-
-def _run_app(*, demo: bool = False, session: Path | None = None, root: Path | None = None) -> None:
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # the app draws on stderr
-        raise InputError("the app needs a terminal; without one use diagnose, operate, report … (see --help)")
-    if session is not None:
-        from engine.session import open_session
-
-        session = open_session(session).folder
-    from tui.app import run
-
-    raise typer.Exit(run(demo=demo, session=session, root=root))
+        raise typer.Exit(open_app(demo=demo, session=session, root=root))
 
 
 @app.command(name="open")
 def open_(session: SessionFolder) -> None:
     """Open the app on a session: watch it, go on with it, or replay it."""
-    _run_app(session=session)
+    raise typer.Exit(open_app(session=session))
 
 
 @app.command()
@@ -350,24 +338,21 @@ def worker(session: SessionFolder) -> None:
     work(open_session(session))
 
 
-def main() -> None:
-    """Run the program and turn what went wrong into one sentence and an exit code."""
-    code: object = 0
+def run(arguments: list[str]) -> int:
+    """Parse the arguments and carry out the command; the exit code.
+
+    Raises:
+        InputError: the input was wrong.
+        KeyboardInterrupt: interrupted.
+    """
     try:
-        code = app(standalone_mode=False)
-    except InputError as error:
-        typer.echo(f"headsurgeon: {error}", err=True)
-        code = 2
-    except (KeyboardInterrupt, typer.Abort):
-        code = 130
+        code = app(arguments, prog_name="headsurgeon", standalone_mode=False)
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
     except Exception as error:
         # typer's own complaints about options: it keeps their class in a private module
         if not (hasattr(error, "show") and hasattr(error, "exit_code")):
             raise
         error.show()
         code = error.exit_code
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-if __name__ == "__main__":
-    main()
+    return code if isinstance(code, int) else 0

@@ -112,7 +112,7 @@ class Session:
         """
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "engine.cli", "worker", str(self.folder)],
+                [sys.executable, "-m", "engine", "worker", str(self.folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

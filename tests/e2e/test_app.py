@@ -18,7 +18,7 @@ from engine.journal import Reader
 from engine.session import Session
 from tests.e2e.terminal import Terminal
 
-PROGRAM = [sys.executable, "-m", "engine.cli"]
+PROGRAM = [sys.executable, "-m", "engine"]
 Start = Callable[..., Terminal]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from engine.journal import Reader
 from engine.session import Session
 
-PROGRAM = [sys.executable, "-m", "engine.cli"]
+PROGRAM = [sys.executable, "-m", "engine"]
 
 
 def headsurgeon(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:

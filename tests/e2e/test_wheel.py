@@ -26,7 +26,7 @@ def test_the_wheel_diagnoses_the_demo_outside_the_checkout(tmp_path: Path) -> No
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     shutil.rmtree(source)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
-    script = "import engine, sys; from engine.cli import main; print(engine.__file__, file=sys.stderr); main()"
+    script = "import engine, sys; from engine.__main__ import main; print(engine.__file__, file=sys.stderr); main()"
     ran = subprocess.run(
         [sys.executable, "-c", script, "diagnose", "demo", "--json"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,

@@ -21,7 +21,7 @@ KEY, LIVE = 300, 4096
 
 
 def opened(session: Session) -> Terminal:
-    return Terminal([sys.executable, "-m", "engine.cli", "open", str(session.folder)])
+    return Terminal([sys.executable, "-m", "engine", "open", str(session.folder)])
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import cli, events
+from engine import __main__ as program
+from engine import events
 from engine.session import create_session
 from tests.engine.nn.patients import make_patient, write_corpus
 
@@ -37,7 +38,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     def run_(*arguments: object) -> Ran:
         monkeypatch.setattr(sys, "argv", ["headsurgeon", *map(str, arguments)])
         with pytest.raises(SystemExit) as left:
-            cli.main()
+            program.main()
         said = capsys.readouterr()
         return Ran(int(left.value.code or 0), said.out, said.err)
 
@@ -199,12 +200,12 @@ def test_a_damaged_record_is_named_and_left_alone(run, tmp_path: Path) -> None: 
 @pytest.mark.parametrize("arguments", [["--help"], ["operate", "--help"], ["--version"], ["sessions"]])
 def test_help_needs_no_heavy_library(arguments: list[str], tmp_path: Path) -> None:
     code = (
-        "import sys; from engine import cli\n"
+        "import sys; from engine import __main__ as program\n"
         f"sys.argv = ['headsurgeon', *{arguments!r}]\n"
-        "try: cli.main()\n"
+        "try: program.main()\n"
         "except SystemExit as left: assert not left.code\n"
         "heavy = {'torch', 'transformers', 'datasets', 'textual'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    environment = {"PYTHONPATH": str(Path(cli.__file__).parents[1]), "PATH": "/usr/bin:/bin"}
+    environment = {"PYTHONPATH": str(Path(program.__file__).parents[1]), "PATH": "/usr/bin:/bin"}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, capture_output=True)
