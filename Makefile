@@ -4,12 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test venv lint demo soak bench clean
+.PHONY: run test pytest venv lint demo soak bench clean
 
 run: venv
 	$(BIN)/headsurgeon --demo
 
-test: venv lint
+# The checkers run beside the tests; the output of each comes whole when it is done.
+test: venv
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint pytest
+
+pytest: venv
 	$(BIN)/pytest
 
 venv: $(STAMP)

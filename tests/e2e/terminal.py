@@ -83,7 +83,7 @@ class Terminal:
     def text(self) -> str:
         return "\n".join(self.screen.display)
 
-    def wait_for(self, text: str, timeout: float = 20.0) -> str:
+    def wait_for(self, text: str, timeout: float = 60.0) -> str:
         """Read until the screen shows ``text``; returns the screen."""
         end = time.monotonic() + timeout
         while text not in self.text:
@@ -92,7 +92,7 @@ class Terminal:
             self.read(0.1)
         return self.text
 
-    def wait_until_left(self, timeout: float = 10.0) -> int:
+    def wait_until_left(self, timeout: float = 60.0) -> int:
         """Wait for the command to leave; returns its exit code (negative: the signal that ended it)."""
         end = time.monotonic() + timeout
         while self.code is None:

@@ -73,20 +73,20 @@ def test_without_reinitialisation_at_the_papers_rate_none_wakes(tmp_path: Path) 
     assert done["woken"] == 0
 
 
-SHORT = ("--steps", 40, "--check-every", 10, "--micro-batch", 2, "--length", 32)
+SHORT = ("--steps", 24, "--check-every", 8, "--micro-batch", 2, "--length", 32)
 
 
 def test_killed_in_mid_pass_and_resumed_it_ends_as_the_run_left_alone(tmp_path: Path) -> None:
     alone = operate(tmp_path / "alone", *SHORT)
     command = [*PROGRAM, "operate", "demo", "--targets", "sick", "--sessions", str(tmp_path / "torn"), *map(str, SHORT)]
     running = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    session = wait_for_step(tmp_path / "torn", 15)
+    session = wait_for_step(tmp_path / "torn", 12)
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
     assert session.holder() is None
     resumed = headsurgeon("resume", session.folder)
     assert resumed.returncode == 0, resumed.stderr
-    assert "goes on from step 10" in resumed.stderr
+    assert "goes on from step 8" in resumed.stderr
     untouched = only_session(tmp_path / "alone")
     assert session.patch(1).read_bytes() == untouched.patch(1).read_bytes()
     torn = tomllib.loads(session.record.read_text("utf-8"))
