@@ -79,7 +79,7 @@ def trapped(trap: Trap) -> Iterator[None]:
 
 def begin(root: Path, folder: Path, corpus: Path, texts: Path) -> Session:
     plan = make_plan(
-        {"targets": "L1-H0 | L2-H3", "corpus": [str(corpus)], "steps": 2, "check_every": 1, "lr": 1e-2}
+        {"targets": "L1-H0 | L2-H3", "corpus": [str(corpus)], "steps": 2, "check_every": 2, "lr": 1e-2}
         | {"length": 16, "micro_batch": 1, "accumulate": 1, "heldout_samples": 4}
     )
     request = events.Created(session="", model=str(folder), device="cpu", texts=str(texts), plans=[plan.model_dump()])
