@@ -60,7 +60,7 @@ def test_the_operation_wakes_the_targets_and_puts_them_to_work(tmp_path: Path) -
 
 
 def test_without_reinitialisation_few_wake(tmp_path: Path) -> None:
-    (done,) = operate(tmp_path, "--no-reinit", "--check-every", 100)["pass"]
+    (done,) = operate(tmp_path, "--no-reinit", "--check-every", 300)["pass"]
     n = len(done["target_heads"])
     assert done["reinit"] is False
     assert done["woken_at_cut"] == 0
@@ -69,7 +69,7 @@ def test_without_reinitialisation_few_wake(tmp_path: Path) -> None:
 
 
 def test_without_reinitialisation_at_the_papers_rate_none_wakes(tmp_path: Path) -> None:
-    (done,) = operate(tmp_path, "--no-reinit", "--lr", "5e-5", "--check-every", 100)["pass"]
+    (done,) = operate(tmp_path, "--no-reinit", "--lr", "5e-5", "--check-every", 300)["pass"]
     assert done["woken"] == 0
 
 
