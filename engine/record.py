@@ -142,7 +142,7 @@ class PassTable(_Table):
     seed: int
     steps: int
     warmup: int
-    epochs: int
+    epochs: int | None = None
     lr: float
     length: int
     micro_batch: int
@@ -247,7 +247,8 @@ def _diagnosis(m: HeadMap) -> DiagnosisTable:
 
 def _pass(p: PassChart) -> PassTable:
     started, ended = p.started, p.ended
-    table: dict[str, Any] = {k: v for k, v in started.plan.items() if v is not None} | {
+    unused = "epochs" if started.plan["steps"] else "steps"  # the pass was counted by the other
+    table: dict[str, Any] = {k: v for k, v in started.plan.items() if k != unused} | {
         "number": p.number,
         "started": p.time_started,
         "target_heads": started.target_heads,
