@@ -65,8 +65,13 @@ def memory_bytes(anatomy: Anatomy, trained: int, lowest_layer: int, plan: Plan, 
 
 
 def disk_bytes(trained: int, dtype: str) -> int:
+    """What a pass writes into its session's folder."""
+    return files_bytes(trained, dtype) + 20_000_000  # journal and record
+
+
+def files_bytes(trained: int, dtype: str) -> int:
     """Best patch, resumable state, and a second copy of each while it is being replaced."""
     size = BYTES.get(dtype, 4)
     patch = trained * 2 * size
     state = trained * (3 * 4 + size)  # masters and two moments in fp32, the best slices so far
-    return 2 * (patch + state) + 20_000_000
+    return 2 * (patch + state)

@@ -28,6 +28,7 @@ from engine.nn.slices import Slices
 from engine.nn.state import Progress, load_state, save_state
 from engine.nn.vitals import ablation_loss, mean_loss, perplexity, token_losses
 from engine.plan import Plan
+from engine.preflight import files_bytes
 from engine.probes import Probe
 from engine.targets import Model, resolve, zone_of, zones
 
@@ -157,13 +158,13 @@ class _Theatre:
         s, a = self.setting, self.patient.anatomy
         layers, heads = zone_of(s.targets)
         trained = a.trained_parameters(s.targets, self.plan.parts)
-        require_space(s.folder.parent, self._state_bytes(trained), f"pass {s.number}")
+        require_space(s.folder.parent, files_bytes(trained, self.patient.dtype) + 1_000_000, f"pass {s.number}")
         s.folder.mkdir(exist_ok=True)
-        loss_before = mean_loss(self.patient, s.corpus.heldout)
         with taken_off(self.patient, s.earlier):
             stock_loss = mean_loss(self.patient, s.corpus.heldout)
             ablation = ablation_loss(self.patient, s.targets, s.corpus.heldout, stock_loss)
             other = self._other_perplexities()
+        loss_before = mean_loss(self.patient, s.corpus.heldout) if s.earlier else stock_loss
         return events.PassStarted(
             number=s.number,
             plan=self.plan.model_dump(),
@@ -181,10 +182,6 @@ class _Theatre:
             perplexity_stock=other,
             frozen_sha256_before=self.slices.frozen_sha256(),
         )
-
-    def _state_bytes(self, trained: int) -> int:
-        size = self.patient.model.dtype.itemsize
-        return 2 * trained * (3 * 4 + size + 2 * size) + 1_000_000  # state and patch, each once more while replaced
 
     def cut(self) -> events.Cut:
         rows = bos_rows(self.patient, self.setting.probe_ids)
