@@ -250,15 +250,12 @@ def _tell(folder: Path) -> None:
 @app.command()
 def resume(session: SessionFolder) -> None:
     """Go on with a session from its last saved state."""
-    from engine.nn.worker import Worker
+    from engine.nn.worker import carry_out
     from engine.session import open_session
     from engine.show import entry_line
 
     opened = open_session(session)
-    with opened.held():
-        worker = Worker(opened, _printer(entry_line))
-        worker.open()
-        worker.close()
+    carry_out(opened, _printer(entry_line))
     _tell(opened.folder)
 
 

@@ -227,6 +227,18 @@ class Worker:
                 raise InputError(f"unknown command {other!r}")
 
 
+def carry_out(session: Session, show: Callable[[Entry], None] = lambda entry: None) -> None:
+    """Hold a session, do what is left of it, and leave; nobody asks, ``show`` listens.
+
+    Raises:
+        InputError: it is held by another worker, or cannot be opened.
+    """
+    with session.held():
+        worker = Worker(session, show)
+        worker.open()
+        worker.close()
+
+
 def work(session: Session) -> None:
     """``headsurgeon worker``: hold the session, open it and serve the screen.
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from engine import events, record
 from engine.chart import gaps
 from engine.journal import Reader
-from engine.nn.worker import Worker
+from engine.nn.worker import carry_out
 from engine.plan import make_plan
 from engine.session import Session, create_session
 from tests.engine.nn.patients import make_patient, write_corpus
@@ -36,13 +36,6 @@ def begin(root: Path, place: Path) -> Session:
     )
     request = events.Created(session="", model=str(place / "tiny"), device="cpu", plans=[plan.model_dump()])
     return create_session(root, request)
-
-
-def carry_out(session: Session) -> None:
-    with session.held():
-        worker = Worker(session)
-        worker.open()
-        worker.close()
 
 
 def start(session: Session) -> int:

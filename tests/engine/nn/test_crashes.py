@@ -13,7 +13,7 @@ import pytest
 from engine import events, files, journal, record
 from engine.chart import gaps
 from engine.journal import Reader
-from engine.nn.worker import Worker
+from engine.nn.worker import carry_out
 from engine.plan import make_plan
 from engine.session import Session, create_session
 
@@ -84,13 +84,6 @@ def begin(root: Path, folder: Path, corpus: Path, texts: Path) -> Session:
     )
     request = events.Created(session="", model=str(folder), device="cpu", texts=str(texts), plans=[plan.model_dump()])
     return create_session(root, request)
-
-
-def carry_out(session: Session) -> None:
-    with session.held():
-        worker = Worker(session)
-        worker.open()
-        worker.close()
 
 
 def test_a_crash_anywhere_leaves_a_session_that_resumes(folder: Path, corpus: Path, tmp_path: Path) -> None:
