@@ -32,13 +32,7 @@ class DiagnoseScreen(GridScreen):
         """The counts of the map ``counted``; on a large model they take long."""
 
     def body(self) -> ComposeResult:
-        with Horizontal(id="main"):
-            with Vertical(id="side"):
-                yield HeadGrid(glyphs() == "ascii", id="grid")
-                yield Static(id="legend")
-            with Vertical(id="beside"):
-                yield Static(id="head")
-                yield Static(id="panel")
+        yield from grid_and_panel()
 
     def draw_body(self) -> None:
         chart = self.chart
@@ -97,6 +91,17 @@ def show_lines(widget: Static, lines: list[Line]) -> None:
 def panel_width(screen: GridScreen) -> int:
     """Columns for the panel's text."""
     return screen.app.size.width - max(SIDE, screen.query_one(HeadGrid).size.width) - 2
+
+
+def grid_and_panel() -> ComposeResult:
+    """The grid with its legend; beside it the head under the cursor and a panel."""
+    with Horizontal(id="main"):
+        with Vertical(id="side"):
+            yield HeadGrid(glyphs() == "ascii", id="grid")
+            yield Static(id="legend")
+        with Vertical(id="beside"):
+            yield Static(id="head")
+            yield Static(id="panel")
 
 
 def place(screen: GridScreen, grid: HeadGrid, other_rows: int) -> int:

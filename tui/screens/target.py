@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.widgets import Input, Static
 
 from engine.errors import ExpressionError, InputError
@@ -14,10 +14,10 @@ from tui.estimate import plan_lines, target_lines
 from tui.figures import QUIET, STRONG, head_title, joined, legend, line, row, rule
 from tui.grid import TARGET as MARK
 from tui.grid import HeadGrid
-from tui.palette import glyphs, plain
+from tui.palette import plain
 from tui.plans import as_plan
 from tui.screens.base import GridScreen
-from tui.screens.diagnose import place, show_lines
+from tui.screens.diagnose import grid_and_panel, place, show_lines
 from tui.screens.planform import PlanForm
 from tui.selection import block
 
@@ -33,13 +33,7 @@ class TargetScreen(GridScreen):
     """What the expression being typed would choose."""
 
     def body(self) -> ComposeResult:
-        with Horizontal(id="main"):
-            with Vertical(id="side"):
-                yield HeadGrid(glyphs() == "ascii", id="grid")
-                yield Static(id="legend")
-            with Vertical(id="beside"):
-                yield Static(id="head")
-                yield Static(id="panel")
+        yield from grid_and_panel()
         with Horizontal(id="expression-line"):
             yield Static(id="expression-label")
             yield Input(id="expression", compact=True, select_on_focus=False)
