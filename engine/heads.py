@@ -64,13 +64,19 @@ class ProbeText:
     first_token: str
     """What stood at position 0, as text: BLOOM's own tokenizer adds no ``<s>``."""
 
+    @property
+    def uniform(self) -> float:
+        """BOS mass that uniform causal attention would score on this text."""
+        return uniform_bos_mass(self.tokens)
+
 
 @dataclass(frozen=True)
 class HeadMap:
     """Every head's figures, as rows per layer; means over the texts, each text counting once.
 
-    ``bos_low`` and ``bos_high`` bound the 95 % bootstrap interval over texts; ``by_text`` is the BOS
-    mass on each text, [n_texts][n_layers][n_heads], empty where it was not kept.
+    ``bos_low`` and ``bos_high`` bound the 95 % bootstrap interval of the BOS mass over texts, and
+    ``entropy_low`` and ``entropy_high`` that of the entropy; ``by_text`` is the BOS mass on each text,
+    [n_texts][n_layers][n_heads]. Each is empty where it was not kept.
     """
 
     bos_mass: Rows
@@ -80,6 +86,8 @@ class HeadMap:
     texts: list[ProbeText] = field(default_factory=list)
     by_text: list[Rows] = field(default_factory=list)
     thresholds: Thresholds = field(default_factory=Thresholds)
+    entropy_low: Rows = field(default_factory=list)
+    entropy_high: Rows = field(default_factory=list)
 
     @property
     def n_layers(self) -> int:
@@ -107,6 +115,12 @@ class HeadMap:
             return self.mass(head), self.mass(head)
         return self.bos_low[head.layer][head.head], self.bos_high[head.layer][head.head]
 
+    def entropy_interval(self, head: Head) -> tuple[float, float]:
+        """95 % interval of the entropy over texts; the entropy itself where none was measured."""
+        if not self.entropy_low:
+            return self.entropy[head.layer][head.head], self.entropy[head.layer][head.head]
+        return self.entropy_low[head.layer][head.head], self.entropy_high[head.layer][head.head]
+
     def class_of(self, head: Head) -> HeadClass:
         return classify(self.mass(head), self.entropy[head.layer][head.head], self.thresholds)
 
@@ -115,9 +129,13 @@ class HeadMap:
         return self.mass(head) > self.thresholds.bos_sink
 
     def is_borderline(self, head: Head) -> bool:
-        """The interval holds a threshold of BOS mass, so another set of texts may say another class."""
+        """An interval holds a threshold, so another set of texts may say another class: one of BOS mass,
+        or that of entropy where the entropy decides, which is in heads that are not sick."""
         low, high = self.interval(head)
-        return any(low <= limit <= high for limit in (self.thresholds.bos_sink, self.thresholds.dead))
+        if any(low <= limit <= high for limit in (self.thresholds.bos_sink, self.thresholds.dead)):
+            return True
+        low, high = self.entropy_interval(head)
+        return not self.is_sick(head) and low <= self.thresholds.low_entropy <= high
 
     def counts(self) -> dict[str, int]:
         """Heads per class, every class named."""
@@ -150,7 +168,12 @@ class HeadMap:
 
     def uniform(self) -> float:
         """BOS mass that uniform causal attention would score on the same texts."""
-        return sum(uniform_bos_mass(text.tokens) for text in self.texts) / max(1, len(self.texts))
+        return sum(text.uniform for text in self.texts) / max(1, len(self.texts))
+
+    def distances(self) -> tuple[float, int]:
+        """Mean distance from a query to position 0, each text counting once, and the longest one."""
+        each = [text.tokens - 1 for text in self.texts]
+        return sum(each) / 2 / max(1, len(each)), max(each, default=0)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

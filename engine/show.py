@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from engine import events
+from engine.generation import averages
 from engine.heads import Head, HeadMap
 from engine.journal import Entry
 from engine.preflight import Preflight
-from engine.record import Record
+from engine.record import PassTable, Record
 
 
 def printable(text: str) -> str:
@@ -21,6 +22,7 @@ def printable(text: str) -> str:
 def diagnosis_json(patient: events.Loaded, m: HeadMap) -> dict[str, Any]:
     """``diagnose --json``."""
     band = m.band()
+    mean, last = m.distances()
     return {
         "model": patient.source,
         "family": patient.family,
@@ -29,9 +31,11 @@ def diagnosis_json(patient: events.Loaded, m: HeadMap) -> dict[str, Any]:
         "dtype": patient.dtype,
         "weights_sha256": patient.weights_sha256,
         "thresholds": asdict(m.thresholds),
-        "texts": [asdict(text) for text in m.texts],
+        "texts": [{**asdict(text), "uniform_bos_mass": round(text.uniform, 6)} for text in m.texts],
         "tokens": m.tokens,
         "uniform_bos_mass": round(m.uniform(), 6),
+        "mean_distance": round(mean, 6),
+        "last_distance": last,
         "counts": m.counts(),
         "sensitivity": m.sensitivity(),
         "band": list(band) if band else None,
@@ -42,12 +46,53 @@ def diagnosis_json(patient: events.Loaded, m: HeadMap) -> dict[str, Any]:
                 "bos_mass": m.mass(head),
                 "bos_interval": list(m.interval(head)),
                 "entropy": m.entropy[head.layer][head.head],
+                "entropy_interval": list(m.entropy_interval(head)),
                 "class": m.class_of(head),
                 "borderline": m.is_borderline(head),
+                **_slope(patient, head, mean, last),
             }
             for head in m.heads()
         ],
     }
+
+
+def _slope(patient: events.Loaded, head: Head, mean: float, last: int) -> dict[str, float]:
+    """A head's ALiBi slope and what it takes off a score, in nats, 100 tokens away, and as far away as
+    position 0 is on the mean and at the most; empty where the model has other positions."""
+    if not patient.slopes:
+        return {}
+    slope = patient.slopes[head.head]
+    at = {"penalty_at_100": 100, "penalty_at_mean": mean, "penalty_at_last": last}
+    return {"slope": round(slope, 6), **{name: round(slope * distance, 4) for name, distance in at.items()}}
+
+
+def _slopes_text(patient: events.Loaded, m: HeadMap) -> list[str]:
+    if not patient.slopes:
+        return []
+    at = (100.0, *m.distances())
+    heading = "".join(f"{f'at {distance:.0f}':>9}" for distance in at)
+    lines = [f"ALiBi slope per head index, and nats it takes off a key so many tokens away ({at[1]:.0f} is the mean"]
+    lines += [f"distance to position 0 in these texts, {at[2]:.0f} the longest)", f"       {'slope':>8}{heading}"]
+    for index, slope in enumerate(patient.slopes):
+        lines.append(f"{f'H{index}':<6} {slope:>8.4f}" + "".join(f"{-slope * distance:>9.2f}" for distance in at))
+    return lines
+
+
+def _texts_text(patient: events.Loaded, m: HeadMap) -> list[str]:
+    lengths = [text.tokens for text in m.texts]
+    firsts = ", ".join(f"“{printable(t)}”" for t in dict.fromkeys(text.first_token for text in m.texts))
+    span = f"{min(lengths)}–{max(lengths)}" if min(lengths) < max(lengths) else str(lengths[0])
+    lines = [f"{len(lengths)} {'text' if len(lengths) == 1 else 'texts'} of {span} tokens; position 0 held {firsts}"]
+    full = sum(length >= patient.context for length in lengths)
+    if full:
+        lines.append(f"{full} of them fill the context of {patient.context} tokens; a longer text is cut there")
+    return lines
+
+
+def _uniform_text(m: HeadMap) -> str:
+    short, long = min(m.texts, key=lambda t: t.tokens), max(m.texts, key=lambda t: t.tokens)
+    ends = f" ({short.uniform:.3f} on {short.tokens} tokens, {long.uniform:.3f} on {long.tokens})"
+    return f"BOS mass of uniform attention on these texts: {m.uniform():.3f}" + (ends if short != long else "")
 
 
 def grid_text(m: HeadMap) -> list[str]:
@@ -66,22 +111,24 @@ def grid_text(m: HeadMap) -> list[str]:
 def diagnosis_text(patient: events.Loaded, m: HeadMap) -> str:
     """``diagnose`` for people."""
     counts, total = m.counts(), m.n_layers * m.n_heads
-    band, lengths = m.band(), [text.tokens for text in m.texts]
-    firsts = ", ".join(f"“{printable(t)}”" for t in dict.fromkeys(text.first_token for text in m.texts))
+    band = m.band()
+    why = "an interval over texts holds a threshold" if len(m.texts) > 1 else "one text has no interval"
     return "\n".join(
         [
             f"{printable(patient.source)}: {patient.family}, {m.n_layers} layers × {m.n_heads} heads, {patient.dtype}",
-            f"{len(m.texts)} texts of {min(lengths)}–{max(lengths)} tokens; position 0 held {firsts}",
+            *_texts_text(patient, m),
             "",
             *grid_text(m),
             "",
             *(f"{name:<12} {n:>4}  {100 * n / total:5.1f} %" for name, n in counts.items()),
-            f"{'borderline':<12} {sum(map(m.is_borderline, m.heads())):>4}  (interval over texts holds a threshold)",
+            f"{'borderline':<12} {sum(map(m.is_borderline, m.heads())):>4}  ({why})",
             "band         " + (f"H{band[0]}–H{band[1]}" if band else "none"),
             "sick at      " + ", ".join(f"{limit}: {n}" for limit, n in m.sensitivity().items()),
-            f"BOS mass of uniform attention on these texts: {m.uniform():.3f}",
+            _uniform_text(m),
+            "",
+            *_slopes_text(patient, m),
         ]
-    )
+    ).rstrip()
 
 
 def preflight_json(p: Preflight) -> dict[str, Any]:
@@ -133,6 +180,18 @@ def entry_line(entry: Entry) -> str:
                 f"step {e.step}: loss {e.train_loss:.3f}, held-out perplexity {e.heldout_perplexity:.2f}, "
                 f"woken {e.woken}{best}"
             )
+        case events.Changed() as e:
+            values = ", ".join(f"{name} {value}" for name, value in e.values.items())
+            return printable(f"pass {e.number}, from step {e.step + 1} on: {values}")
+        case events.OutOfMemory() as e:
+            return f"pass {e.number}: step {e.step + 1} did not fit into memory with micro-batch {e.micro_batch}"
+        case events.Generated() as e:
+            figures = averages(e.continuations)
+            repeated = f"{100 * figures['repeated_ngrams']:.1f} % of their 4-grams repeated"
+            return f"{printable(e.stage)}: wrote {len(e.continuations)} texts, {repeated}"
+        case events.Contributed() as e:
+            worth, head = max((nats, Head(i, j)) for i, row in enumerate(e.rows) for j, nats in enumerate(row))
+            return f"{printable(e.stage)}: worth most by itself is {head}, {worth:+.4f} nats on {printable(e.text)}"
         case events.PassEnded() as e:
             return f"pass {e.number} {e.outcome}: kept step {e.kept_step}, perplexity {e.heldout_perplexity:.2f}"
         case events.Refused() | events.Failed() as e:
@@ -147,22 +206,61 @@ def record_text(record: Record, folder: Path) -> str:
     if stages:
         lines.append(f"healthy {stages[0][1].counts['healthy']} → {stages[-1][1].counts['healthy']}")
     for p in record.passes:
-        lines.append(f"pass {p.number}, {p.outcome}: {len(p.target_heads)} targets ({p.targets})")
+        lines.append(f"pass {p.number}, {p.outcome}: {len(p.target_heads)} targets ({printable(p.targets)})")
         if p.frozen_sha256_after is None:
             continue
-        n = len(p.target_heads)
+        n, watched = len(p.target_heads), p.perplexity_after or {}
         same = "unchanged" if p.frozen_sha256_after == p.frozen_sha256_before else "CHANGED"
         lines += [
             f"  woken at the cut {p.woken_at_cut}/{n}, after training {p.woken}/{n}",
             f"  working: ablating the targets costs {p.ablation_loss_stock:.3f} → {p.ablation_loss_after:.3f} nats",
             f"  held-out perplexity {p.heldout_perplexity_stock:.2f} → {p.heldout_perplexity:.2f} (step {p.best_step})",
+            *_sources_text(p),
             *(
-                f"  {name}: perplexity {before:.2f} → {(p.perplexity_after or {}).get(name, float('nan')):.2f}"
-                for name, before in (p.perplexity_stock or {}).items()
+                f"  {printable(name)}: perplexity {before:.2f} → {watched.get(name, float('nan')):.2f}"
+                for name, before in p.perplexity_stock.items()
             ),
+            *_written_text(record, f"pass-{p.number}"),
+            *_memory_text(p),
             f"  everything outside the slices: {same}",
         ]
     return "\n".join(lines)
+
+
+def _sources_text(p: PassTable) -> list[str]:
+    after = p.heldout_sources_after or {}
+    sides = [
+        f"{printable(name)} {stock:.2f} → {after[name]:.2f}"
+        for name, stock in p.heldout_sources_stock.items()
+        if name in after
+    ]
+    return ["  of it " + ", ".join(sides)] if len(sides) > 1 else []
+
+
+def _written_text(record: Record, stage: str) -> list[str]:
+    stages = [record.generation.get(name) for name in ("stock", stage)]
+    if not all(table and table.text for table in stages):
+        return []
+    texts = [table.text for table in stages if table]
+    shares = [
+        ("repeated 4-grams", [sum(t.repeated_ngrams for t in side) / len(side) for side in texts]),
+        ("code or markup unasked in", [sum(t.code or bool(t.markup) for t in side) / len(side) for side in texts]),
+        ("other language in", [sum(t.language_switched for t in side) / len(side) for side in texts]),
+    ]
+    told = [f"{name} {100 * before:.1f} → {100 * after:.1f} %" for name, (before, after) in shares]
+    return ["  its texts: " + ", ".join(told)]
+
+
+def _memory_text(p: PassTable) -> list[str]:
+    if not p.memory_bytes_peak:
+        return []
+    estimated = f", estimated {size(p.memory_bytes_estimated)}" if p.memory_bytes_estimated else ""
+    return [f"  memory at its peak {size(p.memory_bytes_peak)}{estimated}"]
+
+
+def size(n_bytes: int) -> str:
+    """``6.1 GB``, ``471 MB``"""
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
 
 
 def sessions_text(rows: list[dict[str, Any]]) -> str:

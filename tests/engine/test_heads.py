@@ -1,6 +1,6 @@
 import pytest
 
-from engine.heads import Head, HeadMap, Thresholds, as_rows, classify, uniform_bos_mass
+from engine.heads import Head, HeadMap, ProbeText, Thresholds, as_rows, classify, uniform_bos_mass
 from tests.engine import story
 
 T = Thresholds()
@@ -69,6 +69,32 @@ def test_borderline_is_an_interval_that_holds_a_threshold():
 def test_without_intervals_only_a_mass_on_the_threshold_is_borderline():
     found = HeadMap([[0.50, 0.51]], [[1.0, 1.0]])
     assert [found.is_borderline(head) for head in found.heads()] == [True, False]
+
+
+def test_borderline_is_an_entropy_interval_too_where_the_entropy_decides():
+    found = HeadMap(
+        bos_mass=[[0.20, 0.20, 0.20, 0.20, 0.70, 0.97]],
+        entropy=[[0.45, 0.60, 0.40, 0.60, 0.45, 0.45]],
+        bos_low=[[0.10, 0.10, 0.10, 0.10, 0.60, 0.96]],
+        bos_high=[[0.30, 0.30, 0.30, 0.30, 0.80, 0.98]],
+        entropy_low=[[0.40, 0.50, 0.30, 0.51, 0.40, 0.40]],
+        entropy_high=[[0.55, 0.70, 0.49, 0.70, 0.55, 0.55]],
+    )
+    assert [found.is_borderline(head) for head in found.heads()] == [True, True, False, False, False, False]
+    assert found.entropy_interval(Head(0, 1)) == (0.50, 0.70)
+
+
+def test_a_map_from_before_entropy_had_an_interval_still_reads():
+    data = story.head_map().to_dict()
+    del data["entropy_low"], data["entropy_high"]
+    old = HeadMap.from_dict(data)
+    assert old.entropy_interval(Head(0, 0)) == (old.entropy[0][0], old.entropy[0][0])
+
+
+def test_distances_to_position_0():
+    texts = [ProbeText("a", 11, "<s>"), ProbeText("b", 31, "<s>")]
+    assert HeadMap([[0.1]], [[1.0]], texts=texts).distances() == (10.0, 30)  # means 5 and 15, the last 10 and 30
+    assert HeadMap([[0.1]], [[1.0]]).distances() == (0.0, 0)
 
 
 def columns_of_sick(*sick_layers: int, layers: int = 10) -> HeadMap:

@@ -122,11 +122,11 @@ def test_gradients_begin_at_the_lowest_target_layer(patient: Patient) -> None:
 
 def test_only_the_reinitialised_head_attends_otherwise(patient: Patient) -> None:
     ids = torch.arange(4, 44)
-    before = statistics(patient, ids)
+    before = statistics(patient, ids[None])
     Slices(patient, [Head(1, 2)]).reinitialise("xavier_uniform", 0)
-    after = statistics(patient, ids)
+    after = statistics(patient, ids[None])
     for figure in (0, 1):
-        moved = (after[figure] - before[figure]).abs() > 1e-6
+        moved = (after[figure][0] - before[figure][0]).abs() > 1e-6
         assert not moved[0].any()  # below the cut nothing can change
         assert moved[1].tolist() == [False, False, True, False]  # beside it only this head
 
