@@ -1,149 +1,183 @@
 """The operating corpus: documents from files, folders or the hub, split before they are packed.
 
-Documents are read one by one through ``datasets`` (streaming, so a large source costs no memory);
-a share of them, chosen by content, is held out; the rest is packed into samples without padding.
+Several sources are read in turns. A share of the documents, chosen by content, is held out; the rest
+is packed into samples without padding. What is in memory does not grow with the sources but for eight
+bytes a document, by which copies are found.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine import demo
 from engine.errors import InputError
 from engine.events import CorpusSource
 from engine.nn.load import Patient
+from engine.nn.reading import Findings, documents
 from engine.nn.seeds import generator
+from engine.nn.tokens import Cache, Encoder, Ids, Samples, Ticker, as_samples, cache_folder, start_ids
 from engine.plan import Plan
+from engine.sources import hub_name, split_repeat
 
-PACKED = (".gz", ".zst")
-FORMATS = {".txt": "text", ".md": "text", ".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+__all__ = ["Corpus", "Order", "check_sources", "documents", "hub_name", "is_heldout", "read_corpus"]
+
+CHUNK = 2**20
+"""Characters of documents that are tokenized, and cached, together."""
+TURNS = 8
+"""Where the steps are counted, each turn of a source is such a part of its share, so that one that is
+read first does not serve them alone."""
+COMPARED = 2**20
+"""Documents that are looked up at once among others."""
 
 
 @dataclass
 class Corpus:
     """Packed samples, ``length`` tokens each, starting as the tokenizer starts a text."""
 
-    train: Tensor  # (n_train, length) int64, on the CPU
-    heldout: Tensor  # (n_heldout, length)
+    train: Samples
+    heldout: dict[str, Tensor]
+    """By source as written: its held-out samples  # (n, length) int64. Sources without a single one are left out."""
     sources: list[CorpusSource]
 
-
-def documents(source: str) -> Iterator[str]:
-    """The documents of one source, in order.
-
-    A text file's documents are its paragraphs (blank lines between them); JSON lines, CSV and Parquet
-    give their ``text`` column; a folder gives all its files; anything else is a hub name, written
-    ``owner/name[:config[:split[:column]]]``.
-
-    Raises:
-        InputError: the source is missing or unreadable, or lacks the column.
-    """
-    path = demo.corpus_path(source)
-    if path.is_dir():
-        files = sorted(f for f in path.rglob("*") if _format(f) and f.is_file())
-        if not files:
-            raise InputError(f"the folder {source} holds no corpus file ({', '.join(FORMATS)})")
-        for file in files:
-            yield from _file_documents(file)
-    elif path.is_file():
-        yield from _file_documents(path)
-    else:
-        yield from _hub_documents(source)
-
-
-def _format(path: Path) -> str | None:
-    return FORMATS.get(Path(path.stem).suffix if path.suffix in PACKED else path.suffix)
-
-
-def _file_documents(path: Path) -> Iterator[str]:
-    kind = _format(path)
-    if kind is None:
-        raise InputError(f"{path} is no corpus file; there are {', '.join(FORMATS)}, also with .gz or .zst")
-    options: dict[str, Any] = {"sample_by": "paragraph"} if kind == "text" else {}
-    yield from _stream(str(path), "text", kind, data_files=str(path), split="train", **options)
-
-
-def hub_name(source: str) -> tuple[str, str | None, str, str]:
-    """Name, config, split and column of a hub corpus.
-
-    Raises:
-        InputError: it cannot be one, so a file or folder was meant that is not there.
-    """
-    name, *rest = source.split(":")
-    could_be = re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) and not Path(name).parent.is_dir()
-    if not could_be or len(rest) > 3:
-        raise InputError(f"corpus not found: {source}; a hub corpus is written like allenai/c4:en:validation:text")
-    config, split, column = [*rest, *[""] * (3 - len(rest))]
-    return name, config or None, split or "train", column or "text"
-
-
-def _hub_documents(source: str) -> Iterator[str]:
-    name, config, split, column = hub_name(source)
-    yield from _stream(source, column, name, config, split=split)
-
-
-def _stream(source: str, column: str, *args: Any, **options: Any) -> Iterator[str]:
-    import datasets
-
-    datasets.disable_progress_bars()
-    try:
-        for row in datasets.load_dataset(*args, streaming=True, **options):
-            if not isinstance(row.get(column), str):
-                raise InputError(f"{source} has no text column {column!r}; it has {', '.join(row)}")
-            if row[column].strip():
-                yield row[column].strip("\n")
-    except InputError:
-        raise
-    except Exception as error:  # the library raises dozens of types for unreadable data
-        reason = str(error.__cause__ or error).strip().splitlines() or [type(error).__name__]
-        raise InputError(f"the corpus {source} cannot be read: {reason[0]}") from error
+    @property
+    def all_heldout(self) -> Tensor:
+        """The held-out samples of all sources  # (n, length)"""
+        return torch.cat(list(self.heldout.values()))
 
 
 def is_heldout(document: str, share: float) -> bool:
     """Whether a document belongs to the held-out part: a matter of its content alone, so copies of a
     document are always on the same side."""
-    digest = hashlib.sha256(document.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big") < share * 2**64
+    return _mark(document.encode("utf-8", "surrogatepass")) < share * 2**64
 
 
-class Packer:
-    """Joins documents with a blank line and cuts them into samples of ``length`` tokens."""
+def _mark(document: bytes) -> int:
+    """64 bits that stand for a document."""
+    return int.from_bytes(hashlib.sha256(document).digest()[:8], "big")
 
-    def __init__(self, patient: Patient, length: int) -> None:
-        self.tokenizer = patient.tokenizer
-        prefix = self.tokenizer("a")["input_ids"]
-        body = self.tokenizer("a", add_special_tokens=False)["input_ids"]
-        self.start: list[int] = prefix[: len(prefix) - len(body)] if prefix[-len(body) :] == body else []
-        self.length = length
-        self.samples: list[list[int]] = []
-        self.rest: list[int] = []
-        self.tokens = 0
 
-    def add(self, document: str) -> int:
-        """Take a document in; the number of tokens it came to."""
-        ids = self.tokenizer(document + "\n\n", add_special_tokens=False, verbose=False)["input_ids"]
-        self.rest += ids
-        step = self.length - len(self.start)
-        while len(self.rest) >= step:
-            self.samples.append(self.start + self.rest[:step])
-            self.rest = self.rest[step:]
-        self.tokens += len(ids)
-        return len(ids)
+@dataclass
+class _Chunk:
+    """Documents that were read and tokenized but not yet taken in."""
 
-    def packed(self) -> Tensor:
-        return torch.tensor(self.samples, dtype=torch.long).view(-1, self.length)  # (n, length)
+    texts: list[bytes]
+    marks: list[int]
+    held: NDArray[np.bool_]  # (n,)
+    lengths: NDArray[np.int64]  # (n,) tokens of each
+    ids: Ids  # (sum of lengths,)
+
+
+class _Source:
+    """One source while it is read."""
+
+    def __init__(self, source: str, plan: Plan, cap: int, step: int) -> None:
+        self.source, self.cap, self.step, self.share = source, cap, step, plan.heldout_share
+        self.name, self.repeat = split_repeat(source)
+        self.findings = Findings(plan.strict)
+        self.chunks = _chunks(documents(self.name, self.findings))
+        self.chunk: _Chunk | None = None
+        self.ended = False
+        self.digest = hashlib.sha256()
+        self.marks = array("Q")
+        self.counts, self.tokens = [0, 0], [0, 0]  # of the trained and of the held-out documents
+        self.held: list[Ids] = []
+
+    @property
+    def served(self) -> bool:
+        """Whether nothing more is to be held out."""
+        return self.ended or self.tokens[1] // self.step >= self.cap
+
+    def fill(self, encoder: Encoder, working: Callable[[int], None]) -> None:
+        """Have documents at hand, or be at the end."""
+        if self.chunk is not None or self.ended:
+            return
+        texts = next(self.chunks, None)
+        if texts is None:
+            self.ended = True
+            return
+        lengths, ids = encoder.encode(texts, working)
+        coded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        marks = [_mark(text) for text in coded]
+        held = np.array([mark < self.share * 2**64 for mark in marks])
+        self.chunk = _Chunk(coded, marks, held, lengths.astype(np.int64), ids)
+
+    def turn(self, train: Samples, most: int | None, wanted: int | None) -> None:
+        """Take documents in until they bring ``most`` tokens to train on (None: all at hand), or just so
+        many that there are ``wanted`` samples and nothing more is to be held out here."""
+        chunk = self.chunk
+        if chunk is None:
+            return
+        to_train = np.cumsum(np.where(chunk.held, 0, chunk.lengths))  # (n,) after each document
+        to_hold = self.tokens[1] + np.cumsum(np.where(chunk.held, chunk.lengths, 0))
+        n = len(chunk.texts)
+        if most is not None:
+            n = min(n, int(np.searchsorted(to_train, most)) + 1)
+        if wanted is not None:
+            trained = (train.tokens + self.repeat * to_train) // self.step
+            enough = (trained >= wanted) & (to_hold // self.step >= self.cap)
+            n = min(n, int(enough.argmax()) + 1) if enough.any() else n
+        self._take(chunk, n, to_hold, train)
+        rest = slice(n, None)
+        ids = chunk.ids[int(chunk.lengths[:n].sum()) :]
+        left = _Chunk(chunk.texts[rest], chunk.marks[rest], chunk.held[rest], chunk.lengths[rest], ids)
+        self.chunk = left if left.texts else None
+
+    def _take(self, chunk: _Chunk, n: int, to_hold: NDArray[np.int64], train: Samples) -> None:
+        lengths, held = chunk.lengths[:n], chunk.held[:n]
+        ids = chunk.ids[: int(lengths.sum())]
+        room = (to_hold[:n] - lengths) // self.step < self.cap  # what comes later is neither trained nor held out
+        for side, used in enumerate((~held, held & room)):
+            self.counts[side] += int(used.sum())
+            self.tokens[side] += int(lengths[used].sum())
+        train.add(ids[np.repeat(~held, lengths)], self.repeat)
+        if room.any():
+            self.held.append(ids[np.repeat(held & room, lengths)])
+        for text in chunk.texts[:n]:
+            self.digest.update(text + b"\0")
+        self.marks.extend(chunk.marks[:n])
+
+    def told(self, duplicates: int) -> CorpusSource:
+        return CorpusSource(
+            source=self.source,
+            sha256=self.digest.hexdigest(),
+            documents=self.counts[0],
+            heldout_documents=self.counts[1],
+            train_tokens=self.tokens[0],
+            heldout_tokens=self.tokens[1],
+            repeat=self.repeat,
+            duplicates=duplicates,
+            broken=self.findings.broken,
+            broken_first=self.findings.first,
+            encoding_errors=self.findings.encoding_errors,
+        )
+
+
+def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:
+    chunk: list[str] = []
+    size = 0
+    for text in texts:
+        chunk.append(text)
+        size += len(text)
+        if size >= CHUNK:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def read_corpus(patient: Patient, plan: Plan, progress: Callable[[int], None]) -> Corpus:
     """Read, split and pack the plan's sources. Reading stops once the plan's steps are served.
+
+    Args:
+        progress: hears now and then how many tokens were read
 
     Raises:
         InputError: no source, a source that cannot be read, or too little text for one sample on
@@ -152,39 +186,74 @@ def read_corpus(patient: Patient, plan: Plan, progress: Callable[[int], None]) -
     check_sources(plan)
     if plan.length > patient.context:
         raise InputError(f"samples of {plan.length} tokens are longer than the patient's context of {patient.context}")
-    train, heldout = Packer(patient, plan.length), Packer(patient, plan.length)
-    wanted = plan.steps * plan.micro_batch * plan.accumulate if plan.steps else None
-    sources = []
-    for source in plan.corpus:
-        digest, counts, tokens = hashlib.sha256(), [0, 0], [0, 0]
-        for document in documents(source):
-            digest.update(document.encode("utf-8", "surrogatepass") + b"\0")
-            side = is_heldout(document, plan.heldout_share)
-            if side and len(heldout.samples) >= plan.heldout_samples:
-                continue
-            counts[side] += 1
-            tokens[side] += (heldout if side else train).add(document)
-            if sum(counts) % 200 == 0:
-                progress(train.tokens + heldout.tokens)
-            if wanted and len(train.samples) >= wanted and len(heldout.samples) >= plan.heldout_samples:
+    cache, start = Cache(cache_folder()), start_ids(patient.tokenizer)
+    if plan.length <= len(start):
+        raise InputError(f"a sample of {plan.length} tokens has no room for text; give a larger --length")
+    encoder, train = Encoder(patient.tokenizer, cache), Samples(start, plan.length, cache.folder)
+    n, wanted = len(plan.corpus), plan.steps and plan.steps * plan.micro_batch * plan.accumulate
+    caps = [max(1, plan.heldout_samples // n + (i < plan.heldout_samples % n)) for i in range(n)]
+    sources = [_Source(source, plan, cap, train.step) for source, cap in zip(plan.corpus, caps, strict=True)]
+    ticker = Ticker(progress)
+
+    def working(more: int) -> None:
+        ticker(sum(sum(source.tokens) for source in sources) + more)
+
+    while not all(source.ended for source in sources) and not _served(sources, train, wanted):
+        most = None
+        if wanted and n > 1:
+            most = max(train.step, max(wanted * train.step, train.tokens) // (TURNS * n))
+        for source in sources:
+            source.fill(encoder, working)
+            last = all(other.served for other in sources if other is not source)
+            source.turn(train, most, wanted if last else None)
+            working(0)
+            if _served(sources, train, wanted):
                 break
-        sources.append(
-            CorpusSource(
-                source=source,
-                sha256=digest.hexdigest(),
-                documents=counts[0],
-                heldout_documents=counts[1],
-                train_tokens=tokens[0],
-                heldout_tokens=tokens[1],
-            )
-        )
-    for packer, use in ((train, "to train on"), (heldout, "to hold out")):
-        if not packer.samples:
+    cache.prune()
+    held = {
+        source.source: as_samples(np.concatenate([*source.held, np.zeros(0, np.int32)]), start, plan.length)[:cap]
+        for source, cap in zip(sources, caps, strict=True)
+    }
+    corpus = Corpus(train, {name: samples for name, samples in held.items() if len(samples)}, [])
+    for samples, tokens, use in (
+        (len(train), train.tokens, "to train on"),
+        (len(corpus.heldout), sum(source.tokens[1] for source in sources), "to hold out"),
+    ):
+        if not samples:
             raise InputError(
-                f"the corpus {', '.join(plan.corpus)} is shorter than one sample {use}: {packer.tokens} tokens, "
+                f"the corpus {', '.join(plan.corpus)} is shorter than one sample {use}: {tokens} tokens, "
                 f"and a sample has {plan.length}; give more text or a smaller --length"
             )
-    return Corpus(train.packed(), heldout.packed()[: plan.heldout_samples], sources)
+    copies = count_duplicates([np.frombuffer(source.marks, np.uint64) for source in sources])
+    corpus.sources = [source.told(n_copies) for source, n_copies in zip(sources, copies, strict=True)]
+    return corpus
+
+
+def _served(sources: list[_Source], train: Samples, wanted: int | None) -> bool:
+    return wanted is not None and len(train) >= wanted and all(source.served for source in sources)
+
+
+def count_duplicates(marks: list[NDArray[np.uint64]]) -> list[int]:
+    """How many documents of each source stand in it, or in a source before it, already.
+
+    Args:
+        marks: of each source, one per document; they are sorted in place, which takes no memory
+    """
+    counts = []
+    for place, own in enumerate(marks):
+        own.sort()
+        count = 0
+        for first in range(0, len(own), COMPARED):
+            some = own[first : first + COMPARED]
+            seen = np.zeros(len(some), bool)
+            seen[1:] = some[1:] == some[:-1]
+            seen[0] = first > 0 and own[first - 1] == some[0]
+            for earlier in marks[:place]:
+                if len(earlier):
+                    seen |= earlier[np.searchsorted(earlier, some).clip(max=len(earlier) - 1)] == some
+            count += int(seen.sum())
+        counts.append(count)
+    return counts
 
 
 class Order:
@@ -208,12 +277,17 @@ def check_sources(plan: Plan) -> None:
     """Complain about a source that is not there, before anything else is done.
 
     Raises:
-        InputError: no source is named, or one is missing or of an unknown kind.
+        InputError: no source is named, or one is missing, of an unknown kind, or named twice.
     """
     if not plan.corpus:
         raise InputError("the plan names no corpus; give one with --corpus (a file, a folder or a hub name)")
+    names = []
     for source in plan.corpus:
-        if demo.corpus_path(source).exists():
-            next(documents(source), None)
+        name, _ = split_repeat(source)
+        if name in names:
+            raise InputError(f"the plan names the corpus {name} twice; to read it twice an epoch write {name}@2")
+        names.append(name)
+        if demo.corpus_path(name).exists():
+            next(documents(name, Findings(plan.strict)), None)
         else:
-            hub_name(source)
+            hub_name(name)

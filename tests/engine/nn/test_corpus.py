@@ -1,89 +1,252 @@
 from __future__ import annotations
 
-import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from engine.errors import InputError
-from engine.nn.corpus import Order, Packer, documents, hub_name, is_heldout, read_corpus
+from engine.nn import corpus as module
+from engine.nn import tokens
+from engine.nn.corpus import Corpus, Order, check_sources, count_duplicates, is_heldout, read_corpus
 from engine.nn.load import Patient, load
 from engine.plan import Plan
 from tests.engine.nn.patients import make_patient
 
 
-def plan(*sources: Path, **values: object) -> Plan:
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Patient:
+    """One for all: reading changes nothing about it."""
+    return load(str(make_patient(tmp_path_factory.mktemp("tiny"))), device="cpu")
+
+
+@pytest.fixture(autouse=True)
+def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("HEADSURGEON_CACHE", str(tmp_path / "cache"))
+    yield
+
+
+def plan(*sources: object, **values: object) -> Plan:
     return Plan.model_validate({"targets": "all", "corpus": [str(s) for s in sources], "length": 16, **values})
 
 
-def read(patient: Patient, *sources: Path, **values: object):  # type: ignore[no-untyped-def]
+def read(patient: Patient, *sources: object, **values: object) -> Corpus:
     return read_corpus(patient, plan(*sources, **values), lambda tokens: None)
 
 
-def test_paragraphs_lines_tables_and_folders_are_documents(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\nstill one\n\ntwo\n\n\nthree\n")
-    (tmp_path / "b.jsonl").write_text('{"text": "four"}\n{"text": "five", "more": 1}\n')
-    (tmp_path / "c.csv").write_text('text,n\n"six, or so",1\n')
-    with gzip.open(tmp_path / "d.jsonl.gz", "wt") as file:
-        file.write('{"text": "seven"}\n')
-    (tmp_path / "e.png").write_bytes(b"no text")
-    assert list(documents(str(tmp_path / "a.txt"))) == ["one\nstill one", "two", "three"]
-    assert list(documents(str(tmp_path))) == ["one\nstill one", "two", "three", "four", "five", "six, or so", "seven"]
+def train(corpus: Corpus) -> torch.Tensor:
+    return corpus.train.take(list(range(len(corpus.train))))
 
 
-def test_what_cannot_be_read_gets_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"corpus not found: nowhere\.txt"):
-        list(documents("nowhere.txt"))
-    with pytest.raises(InputError, match="corpus not found"):
-        list(documents(str(tmp_path / "missing")))
-    (tmp_path / "x.jsonl").write_text('{"title": "no text here"}\n')
-    with pytest.raises(InputError, match="no text column 'text'; it has title"):
-        list(documents(str(tmp_path / "x.jsonl")))
-    (tmp_path / "y.jsonl").write_text('{"text": "fine"}\n{"text": \n')
-    with pytest.raises(InputError, match=r"y\.jsonl cannot be read"):
-        list(documents(str(tmp_path / "y.jsonl")))
-    (tmp_path / "z.pdf").write_text("")
-    with pytest.raises(InputError, match="no corpus file"):
-        list(documents(str(tmp_path / "z.pdf")))
+def write(path: Path, texts: list[str]) -> Path:
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return path
 
 
-def test_hub_names_carry_config_split_and_column() -> None:
-    assert hub_name("allenai/c4:en:validation:text") == ("allenai/c4", "en", "validation", "text")
-    assert hub_name("owner/data") == ("owner/data", None, "train", "text")
-    assert hub_name("owner/data::test") == ("owner/data", None, "test", "text")
+def text_of(patient: Patient, samples: torch.Tensor) -> str:
+    """What stands in samples, without the <s> that starts each."""
+    return str(patient.tokenizer.decode(samples[:, 1:].flatten().tolist()))
+
+
+def test_samples_are_the_documents_joined_by_blank_lines_and_cut(patient: Patient, tmp_path: Path) -> None:
+    """Against the plainest packing of the same text: nothing is padded, nothing is lost."""
+    texts = [f"document number {i}: {'word ' * (i % 7)}." for i in range(300)]
+    (tmp_path / "a.txt").write_text("\n\n".join(texts))
+    corpus = read(patient, tmp_path / "a.txt", heldout_samples=10_000)
+    for samples, side in ((train(corpus), False), (corpus.all_heldout, True)):
+        ids = patient.tokenizer("".join(t + "\n\n" for t in texts if is_heldout(t, 0.1) == side))["input_ids"][1:]
+        rows = [[1, *ids[i : i + 15]] for i in range(0, len(ids) // 15 * 15, 15)]
+        assert samples.tolist() == rows
+
+
+def test_a_tokenizer_that_starts_with_nothing_is_left_so(tmp_path: Path) -> None:
+    bare = load(str(make_patient(tmp_path / "bare", bos=False)), device="cpu")
+    corpus = read(bare, write(tmp_path / "a.jsonl", [f"abcdefgh{i}" for i in range(40)]), length=4)
+    assert bare.tokenizer.decode(train(corpus)[0].tolist()) == "abcd"
 
 
 def test_no_document_is_on_both_sides_and_copies_stay_together(patient: Patient, tmp_path: Path) -> None:
     texts = [f"document number {i}: {'word ' * (i % 7)}" for i in range(300)]
-    path = tmp_path / "twice.jsonl"
-    path.write_text("".join(json.dumps({"text": t}) + "\n" for t in texts + texts))
-    corpus = read(patient, path, heldout_samples=10_000)
+    corpus = read(patient, write(tmp_path / "twice.jsonl", texts + texts), heldout_samples=10_000)
     held = [t for t in texts if is_heldout(t, 0.1)]
     source = corpus.sources[0]
     assert source.heldout_documents == 2 * len(held)
     assert source.documents == 2 * (300 - len(held))
+    assert source.duplicates == 300
     assert 15 <= len(held) <= 45  # a tenth of 300, give or take three standard deviations
 
 
-def test_samples_have_no_padding_start_with_the_first_token_and_lose_nothing(patient: Patient) -> None:
-    packer = Packer(patient, 16)
-    text = "abcdefghijklmnopqrstuvwxyz" * 3
-    packer.add(text)
-    samples = packer.packed()
-    assert samples.shape == (5, 16)  # 78 letters and two line ends, 15 a sample behind <s>
-    assert (samples[:, 0] == 1).all()
-    assert (samples != 3).all()
-    assert patient.tokenizer.decode(samples[:, 1:].flatten().tolist()) == (text + "\n\n")[:75]
+def test_copies_in_another_source_are_counted_there(patient: Patient, tmp_path: Path) -> None:
+    texts = [f"document number {i}" for i in range(200)]
+    one = write(tmp_path / "one.jsonl", [*texts, texts[0]])
+    two = write(tmp_path / "two.jsonl", [*texts[:50], *(f"another {i}" for i in range(100)), "another 3"])
+    corpus = read(patient, one, f"{two}@3")
+    assert [source.duplicates for source in corpus.sources] == [1, 51]
 
 
-def test_a_tokenizer_that_starts_with_nothing_is_left_so(tmp_path: Path) -> None:
-    patient = load(str(make_patient(tmp_path / "bare", bos=False)), device="cpu")
-    packer = Packer(patient, 4)
-    packer.add("abcdefg")
-    assert packer.start == []
-    assert patient.tokenizer.decode(packer.packed()[0].tolist()) == "abcd"
+def test_duplicates_are_exact_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COMPARED", 7)
+    draw = np.random.default_rng(0)
+    sources = [draw.integers(0, 60, n).astype(np.uint64) for n in (50, 0, 80, 33)]
+    seen: set[int] = set()
+    expected = []
+    for source in sources:
+        count = 0
+        for mark in source.tolist():
+            count += mark in seen
+            seen.add(mark)
+        expected.append(count)
+    assert count_duplicates(sources) == expected
+
+
+def test_a_repeated_source_is_trained_on_as_often_and_held_out_once(patient: Patient, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [f"document number {i}" for i in range(100)])
+    once, thrice = read(patient, path), read(patient, f"{path}@3")
+    one = once.train.tokens
+    assert thrice.train.tokens == 3 * one
+    text = text_of(patient, train(once))
+    assert text_of(patient, train(thrice)).count(text) >= 2  # the third may lack its end
+    assert torch.equal(once.all_heldout, thrice.all_heldout)
+    told = thrice.sources[0]
+    assert (told.repeat, told.train_tokens, told.duplicates) == (3, one, 0)
+    with pytest.raises(InputError, match="a whole number of times"):
+        check_sources(plan(f"{path}@0"))
+    with pytest.raises(InputError, match=r"names the corpus .*a\.jsonl twice; .*a\.jsonl@2"):
+        check_sources(plan(path, path))
+
+
+def test_sources_share_the_held_out_samples_and_keep_their_names(patient: Patient, tmp_path: Path) -> None:
+    one = write(tmp_path / "one.jsonl", [f"one {i} " + "a" * 30 for i in range(400)])
+    two = write(tmp_path / "two.jsonl", [f"two {i} " + "b" * 30 for i in range(400)])
+    corpus = read(patient, one, f"{two}@2", heldout_samples=11)
+    assert {name: len(samples) for name, samples in corpus.heldout.items()} == {str(one): 6, f"{two}@2": 5}
+    assert corpus.all_heldout.shape == (11, 16)
+    assert "b" not in text_of(patient, corpus.heldout[str(one)])
+    assert "a" not in text_of(patient, corpus.heldout[f"{two}@2"])
+    assert [source.source for source in corpus.sources] == [str(one), f"{two}@2"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_counted_steps_take_from_every_source_its_share(patient: Patient, tmp_path: Path, count: int) -> None:
+    """Though what is tokenized at once of the first alone would serve them."""
+    one = write(tmp_path / "one.jsonl", [f"{i:>08}" + "a" * 30 for i in range(3000)])
+    two = write(tmp_path / "two.jsonl", [f"{i:>08}" + "b" * 30 for i in range(3000)])
+    corpus = read(patient, one, f"{two}@{count}", steps=100, micro_batch=2, accumulate=5, heldout_samples=4)
+    assert 1000 <= len(corpus.train) < 1500
+    text = text_of(patient, train(corpus))
+    assert text.count("b") / text.count("a") == pytest.approx(count, rel=0.35)
+    assert all(source.documents < 500 for source in corpus.sources)
+
+
+def test_without_steps_everything_is_read_chunk_by_chunk_in_turns(
+    patient: Patient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK", 200)
+    texts = {letter: [f"{i:>03} " + letter * 96 for i in range(40)] for letter in "ab"}
+    kept = {letter: [t for t in some if not is_heldout(t, 0.1)] for letter, some in texts.items()}
+    held = [t for t in texts["b"] if is_heldout(t, 0.1)]
+    one = write(tmp_path / "one.jsonl", kept["a"][:8])
+    two = write(tmp_path / "two.jsonl", kept["b"][:4] + held)
+    corpus = read(patient, one, two)
+    found = text_of(patient, train(corpus))
+    letters = [letter for letter in found if letter in "ab"]
+    runs = [letter for letter, before in zip(letters, [" ", *letters], strict=False) if letter != before]
+    assert runs == ["a", "b", "a", "b", "a"]
+    assert [source.documents for source in corpus.sources] == [8, 4]
+
+
+def test_what_a_chunk_holds_changes_no_sample(
+    patient: Patient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.jsonl", [f"document number {i}" for i in range(500)])
+    values = [{}, {"steps": 3, "micro_batch": 2, "accumulate": 2, "heldout_samples": 5}]
+    whole = [read(patient, path, **v) for v in values]
+    monkeypatch.setattr(module, "CHUNK", 100)
+    for v, expected in zip(values, whole, strict=True):
+        small = read(patient, path, **v)
+        assert torch.equal(train(small), train(expected))
+        assert torch.equal(small.all_heldout, expected.all_heldout)
+        assert small.sources == expected.sources
+
+
+def test_reading_stops_when_the_steps_are_served(patient: Patient, tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("\n\n".join(f"paragraph {i} of a long text" for i in range(5000)))
+    corpus = read(patient, path, steps=2, micro_batch=2, accumulate=3, heldout_samples=4)
+    assert 12 <= len(corpus.train) < 200
+    assert len(corpus.all_heldout) == 4
+    assert corpus.sources[0].documents < 200
+
+
+def test_an_endless_source_serves_counted_steps(
+    patient: Patient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A source larger than any memory is read no further than it must be."""
+    given = []
+
+    def endless(source: str, findings: object = None) -> Iterator[str]:
+        for i in range(10**12):
+            given.append(i)
+            yield f"paragraph {i} of a text without an end"
+
+    monkeypatch.setattr(module, "documents", endless)
+    monkeypatch.setattr(module, "CHUNK", 10_000)
+    (tmp_path / "a.txt").touch()
+    corpus = read(patient, tmp_path / "a.txt", steps=2)
+    assert len(corpus.train) >= 16
+    assert len(given) < 5000
+
+
+def test_broken_lines_are_told_and_strict_refuses_them(patient: Patient, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", [f"document number {i}" for i in range(100)])
+    with path.open("ab") as file:
+        file.write(b'{"text": 1}\n{"text": "caf\xe9"}\n')
+    told = read(patient, path).sources[0]
+    assert (told.broken, told.encoding_errors) == (1, 1)
+    assert told.broken_first == [
+        f"{path}:101: 'text' is no string",
+        f"{path}:102: holds what is no character of its encoding",
+    ]
+    with pytest.raises(InputError, match=r"a\.jsonl:101: 'text' is no string"):
+        read(patient, path, strict=True)
+
+
+def test_a_second_reading_is_equal_and_tokenizes_nothing(
+    patient: Patient, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = read(patient, corpus)
+
+    def refuse(*args: object) -> None:
+        raise AssertionError("tokenized again")
+
+    monkeypatch.setattr(tokens.Encoder, "_tokenize", refuse)
+    two = read(patient, corpus)
+    assert torch.equal(train(one), train(two))
+    assert torch.equal(one.all_heldout, two.all_heldout)
+    assert one.sources == two.sources
+    with pytest.raises(AssertionError, match="tokenized again"):
+        corpus.write_text(corpus.read_text() + "\n\nmore")
+        read(patient, corpus)
+
+
+def test_an_unwritable_cache_stops_nothing(
+    patient: Patient, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = train(read(patient, corpus))
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HEADSURGEON_CACHE", str(tmp_path / "file"))
+    assert torch.equal(train(read(patient, corpus)), expected)
+
+
+def test_progress_counts_the_tokens_read(patient: Patient, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens.Ticker, "__call__", lambda ticker, tokens: ticker.progress(tokens))
+    told: list[int] = []
+    found = read_corpus(patient, plan(corpus), told.append)
+    assert told == sorted(told)
+    assert told[-1] == sum(source.train_tokens + source.heldout_tokens for source in found.sources) > 0
 
 
 def test_too_little_text_says_how_much_there_is(patient: Patient, tmp_path: Path) -> None:
@@ -93,18 +256,11 @@ def test_too_little_text_says_how_much_there_is(patient: Patient, tmp_path: Path
         read(patient, path)
 
 
-def test_samples_longer_than_the_context_are_refused(patient: Patient, corpus: Path) -> None:
+def test_samples_that_cannot_be_are_refused(patient: Patient, corpus: Path) -> None:
     with pytest.raises(InputError, match="longer than the patient's context of 64"):
         read(patient, corpus, length=65)
-
-
-def test_reading_stops_when_the_steps_are_served(patient: Patient, tmp_path: Path) -> None:
-    path = tmp_path / "long.txt"
-    path.write_text("\n\n".join(f"paragraph {i} of a long text" for i in range(5000)))
-    corpus = read(patient, path, steps=2, micro_batch=2, accumulate=3, heldout_samples=4)
-    assert 12 <= len(corpus.train) < 200
-    assert len(corpus.heldout) == 4
-    assert corpus.sources[0].documents < 200
+    with pytest.raises(InputError, match="the plan names no corpus"):
+        read(patient)
 
 
 def test_every_epoch_is_a_permutation_and_position_is_all_that_counts() -> None:
@@ -114,9 +270,3 @@ def test_every_epoch_is_a_permutation_and_position_is_all_that_counts() -> None:
     assert len({tuple(e) for e in epochs}) == 3
     assert [Order(7, seed=1).at(i) for i in (20, 3)] == [epochs[2][6], epochs[0][3]]
     assert [Order(7, seed=2).at(i) for i in range(7)] != epochs[0]
-
-
-def test_two_readings_are_equal(patient: Patient, corpus: Path) -> None:
-    one, two = read(patient, corpus), read(patient, corpus)
-    assert torch.equal(one.train, two.train)
-    assert one.sources == two.sources
