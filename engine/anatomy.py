@@ -124,8 +124,6 @@ def anatomy_of(config: dict[str, Any], source: str) -> Anatomy:
         raise InputError(
             f"{source} is a {family!r} model, and headsurgeon has adapters for {', '.join(sorted(FAMILIES))} only"
         )
-    if "quantization_config" in config:
-        raise InputError(f"{source} is quantised; its weights cannot be trained, use the unquantised checkpoint")
     try:
         return FAMILIES[family](config)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -145,6 +143,28 @@ def _bloom(config: dict[str, Any]) -> Anatomy:
 
 
 FAMILIES = {"bloom": _bloom}
+
+
+def untrainable(config: dict[str, Any]) -> str:
+    """Why a model of this config can be diagnosed but not operated on; empty where it can."""
+    quantised = config.get("quantization_config")
+    if not quantised:
+        return ""
+    method = quantised.get("quant_method", "unknown") if isinstance(quantised, dict) else "unknown"
+    return f"its weights are quantised ({method}) and cannot be trained; take the unquantised checkpoint"
+
+
+DEFAULT_CONTEXT = 2048
+
+
+def context_of(folder: Path, config: dict[str, Any]) -> int:
+    """Longest text in tokens that is measured or trained on: what config and tokenizer allow."""
+    try:
+        told = json.loads((folder / "tokenizer_config.json").read_text("utf-8")).get("model_max_length")
+    except (OSError, ValueError, AttributeError):
+        told = None
+    trained = config.get("seq_length") or DEFAULT_CONTEXT
+    return int(min(limit for limit in (told, trained) if isinstance(limit, int | float) and limit >= 1))
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from engine import events
 from engine.heads import Head, HeadMap, Rows
@@ -27,12 +29,24 @@ class PassChart:
     paused: bool = False
     undone: bool = False
     accepted: bool = False
+    changes: list[events.Changed] = field(default_factory=list)
+    """What the operator set while it ran."""
+    out_of_memory: events.OutOfMemory | None = None
+    """Where the pass stands still for want of memory."""
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The plan as it holds now."""
+        plan = dict(self.started.plan)
+        for change in self.changes:
+            plan |= change.values
+        return plan
 
     @property
     def number(self) -> int:
         return self.started.number
 
-    @property
+    @cached_property
     def targets(self) -> list[Head]:
         return [Head.parse(text) for text in self.started.target_heads]
 
@@ -42,11 +56,13 @@ class PassChart:
 
     @property
     def outcome(self) -> str:
-        """running, paused, undone, or as the pass ended."""
+        """running, paused, out_of_memory, undone, or as the pass ended."""
         if self.undone:
             return "undone"
         if self.ended:
             return self.ended.outcome
+        if self.out_of_memory:
+            return "out_of_memory"
         return "paused" if self.paused else "running"
 
     @property
@@ -84,7 +100,14 @@ class Chart:
     worker: events.WorkerStarted | None = None
     loaded: events.Loaded | None = None
     maps: dict[str, HeadMap] = field(default_factory=dict)
+    dormancy: dict[str, list[float]] = field(default_factory=dict)
+    """Share of dormant MLP neurons per layer, by stage."""
+    generated: dict[str, events.Generated] = field(default_factory=dict)
+    contributions: dict[str, events.Contributed] = field(default_factory=dict)
+    """Newest of each, by stage."""
     passes: list[PassChart] = field(default_factory=list)
+    queue: list[dict[str, Any]] = field(default_factory=list)
+    """Plans that wait for their turn."""
     notes: list[tuple[str, str]] = field(default_factory=list)
     """(time, text)"""
     progress: events.Progress | None = None
@@ -113,8 +136,9 @@ class Chart:
 
     @property
     def running(self) -> PassChart | None:
-        """The pass that has begun and not ended."""
-        return self.passes[-1] if self.passes and not self.passes[-1].ended else None
+        """The pass that has begun and neither ended nor was given up."""
+        last = self.passes[-1] if self.passes else None
+        return last if last and not last.ended and not last.undone else None
 
     @property
     def state(self) -> str:
@@ -150,10 +174,19 @@ class Chart:
                 self.loaded = event
             case events.Diagnosed():
                 self.maps[event.stage] = event.head_map
+                self.dormancy[event.stage] = event.mlp_dormancy
+            case events.Generated():
+                self.generated[event.stage] = event
+            case events.Contributed():
+                self.contributions[event.stage] = event
             case events.PassStarted():
                 if running:  # begun anew before anything was saved
                     self.passes.pop()
+                elif self.queue and self.queue[0] == event.plan:
+                    self.queue = self.queue[1:]
                 self.passes.append(PassChart(event, entry.time))
+            case events.Queued():
+                self.queue = event.plans
             case events.Note():
                 self.notes.append((entry.time, event.text))
             case events.Refused():
@@ -167,6 +200,8 @@ class Chart:
                     if pass_.number == event.number and isinstance(event, events.Undone):
                         pass_.undone = True
                         self.maps.pop(f"pass-{event.number}", None)
+                        self.generated.pop(f"pass-{event.number}", None)
+                        self.contributions.pop(f"pass-{event.number}", None)
                     elif pass_.number == event.number:
                         pass_.accepted = True
             case _ if running:
@@ -178,7 +213,10 @@ class Chart:
                 pass_.cut = event
             case events.Step():
                 pass_.steps.append(event)
+                pass_.out_of_memory = None
             case events.Check():
+                if pass_.checks:  # only the newest map is shown; hundreds of a 70×112 patient's take 0.25 MB each
+                    pass_.checks[-1] = replace(pass_.checks[-1], bos_mass=[])
                 pass_.checks.append(event)
             case events.Saved():
                 pass_.saved_step = event.step
@@ -188,6 +226,11 @@ class Chart:
                 pass_.paused = False
             case events.Resumed():
                 pass_.go_back_to(event.step)
+                pass_.out_of_memory = None
+            case events.Changed():
+                pass_.changes.append(event)
+            case events.OutOfMemory():
+                pass_.out_of_memory = event
             case events.PassEnded():
                 pass_.ended, pass_.time_ended, pass_.paused = event, time, False
 

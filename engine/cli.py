@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.__main__ import open_app
+from engine.__main__ import config_path, config_text, open_app
 from engine.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ Targets = Annotated[str, typer.Option(help="which heads, e.g. 'sick & band' or '
 SessionFolder = Annotated[Path, typer.Argument(help="a session's folder")]
 Root = Annotated[Path | None, typer.Option("--sessions", help="where sessions go [HEADSURGEON_SESSIONS, ./sessions]")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+Checkpointing = Annotated[
+    bool, typer.Option("--checkpointing", help="compute activations twice instead of keeping them")
+]
 To = Annotated[Path, typer.Option("--to", help="folder to write into")]
 
 
@@ -90,25 +94,32 @@ def preflight(
     targets: Targets,
     from_session: Annotated[Path | None, typer.Option("--from", help="session with the diagnosis to use")] = None,
     dtype: Dtype = "auto",
+    length: Annotated[int | None, typer.Option(help="tokens per sample")] = None,
+    micro_batch: Annotated[int | None, typer.Option(help="samples at once")] = None,
+    checkpointing: Checkpointing = False,
     as_json: Json = False,
 ) -> None:
     """Tell what a pass would take, from config.json alone."""
     from engine import demo
-    from engine.anatomy import anatomy_of, read_config
+    from engine.anatomy import anatomy_of, context_of, read_config, untrainable
     from engine.plan import make_plan
     from engine.preflight import preflight as estimate
     from engine.show import preflight_json, preflight_text
     from engine.targets import Model, needs_head_map, resolve
 
-    config = read_config(_config_folder(model))
+    folder = _config_folder(model)
+    config = read_config(folder)
     anatomy = anatomy_of(config, model)
+    if untrainable(config):
+        raise InputError(f"{model} can be diagnosed, not operated on: {untrainable(config)}")
     if needs_head_map(targets) and from_session is None:
         raise InputError(f"the targets {targets!r} name classes: give a diagnosed session with --from SESSION")
     head_map = _head_map(from_session) if from_session else None
     heads = resolve(targets, Model(anatomy.n_layers, anatomy.n_heads, head_map))
-    plan = make_plan({**demo.pass_defaults(model), "targets": targets})
+    given = {"targets": targets, "length": length, "micro_batch": micro_batch, "checkpointing": checkpointing}
+    plan = make_plan({**demo.pass_defaults(model), **{k: v for k, v in given.items() if v is not None}})
     stored = str(config.get("dtype") or config.get("torch_dtype") or "float32")
-    found = estimate(anatomy, heads, plan, stored if dtype == "auto" else dtype)
+    found = estimate(anatomy, heads, plan, stored if dtype == "auto" else dtype, context_of(folder, config))
     typer.echo(json.dumps(preflight_json(found)) if as_json else preflight_text(found))
 
 
@@ -139,7 +150,10 @@ def operate(
     model: Annotated[str, typer.Argument(help="`demo`, a local folder or a hub name")],
     targets: Annotated[str | None, typer.Option(help="which heads, e.g. 'sick & band'")] = None,
     plan: Annotated[Path | None, typer.Option(help="TOML file with one [[pass]] table per pass")] = None,
-    corpus: Annotated[list[str] | None, typer.Option(help="file, folder or hub name; repeatable")] = None,
+    corpus: Annotated[
+        list[str] | None, typer.Option(help="file, folder or hub name, SOURCE@3 to read it three times; repeatable")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="stop at a broken line of the corpus")] = False,
     steps: Annotated[int | None, typer.Option(help="optimizer steps")] = None,
     epochs: Annotated[int | None, typer.Option(help="times through the corpus, where no steps are given")] = None,
     lr: Annotated[float | None, typer.Option(help="peak learning rate")] = None,
@@ -151,6 +165,11 @@ def operate(
     init: Annotated[str | None, typer.Option(help="xavier_normal or xavier_uniform")] = None,
     parts: Annotated[str | None, typer.Option(help="which of q, k, v are trained, e.g. qk")] = None,
     no_reinit: Annotated[bool, typer.Option("--no-reinit", help="the control: train the slices as they are")] = False,
+    checkpointing: Checkpointing = False,
+    watch: Annotated[list[str] | None, typer.Option(help="another text whose perplexity is told; repeatable")] = None,
+    no_generate: Annotated[
+        bool, typer.Option("--no-generate", help="let it write no prompts before and after")
+    ] = False,
     seed: Seed = 42,
     texts: Texts = "",
     device: Device = "auto",
@@ -164,6 +183,7 @@ def operate(
     given: dict[str, Any] = {
         "targets": targets,
         "corpus": corpus or None,
+        "strict": strict or None,
         "steps": steps,
         "epochs": epochs,
         "lr": lr,
@@ -175,6 +195,9 @@ def operate(
         "init": init,
         "parts": parts,
         "reinit": False if no_reinit else None,
+        "checkpointing": checkpointing or None,
+        "watch": watch or None,
+        "generate": False if no_generate else None,
         "seed": seed,
     }
     if epochs is not None and steps is not None:
@@ -206,7 +229,7 @@ def _operate(
         check_sources(plan)
     request = events.Created(
         session="", model=_absolute(model), device=device, dtype=dtype, texts=_absolute(texts), seed=seed,
-        plans=[plan.model_copy(update={"corpus": [_absolute(c) for c in plan.corpus]}).model_dump() for plan in plans],
+        plans=[_anywhere(plan) for plan in plans],
     )  # fmt: skip
     session = create_session(sessions_root(root), request)
     with session.held():
@@ -222,6 +245,14 @@ def _operate(
             raise
         worker.close()
     _tell(session.folder)
+
+
+def _anywhere(plan: Plan) -> dict[str, Any]:
+    """A plan whose sources stay right when the session is resumed from elsewhere."""
+    from engine.sources import absolute
+
+    sources = {name: [absolute(source) for source in getattr(plan, name)] for name in ("corpus", "watch")}
+    return plan.model_copy(update=sources).model_dump()
 
 
 def _absolute(source: str) -> str:
@@ -248,14 +279,23 @@ def _tell(folder: Path) -> None:
 
 
 @app.command()
-def resume(session: SessionFolder) -> None:
+def resume(
+    session: SessionFolder,
+    micro_batch: Annotated[
+        int | None, typer.Option(help="samples at once from now on, as many a step as before")
+    ] = None,
+    checkpointing: Checkpointing = False,
+) -> None:
     """Go on with a session from its last saved state."""
     from engine.nn.worker import carry_out
     from engine.session import open_session
     from engine.show import entry_line
 
+    values: dict[str, Any] = {} if micro_batch is None else {"micro_batch": micro_batch}
+    if checkpointing:
+        values["checkpointing"] = True
     opened = open_session(session)
-    carry_out(opened, _printer(entry_line))
+    carry_out(opened, _printer(entry_line), values)
     _tell(opened.folder)
 
 
@@ -326,6 +366,22 @@ def _patches(source: Path) -> tuple[list[Any], str]:
     return [patch], str(patch.about["source"])
 
 
+config = typer.Typer(help="The app's settings: theme, glyphs, mouse, keys.", no_args_is_help=True)
+app.add_typer(config, name="config")
+
+
+@config.command("path")
+def config_path_() -> None:
+    """Print where the settings' file is, or would be."""
+    typer.echo(config_path())
+
+
+@config.command("show")
+def config_show() -> None:
+    """Print all settings and keys as they are now, as TOML; a start for a file of your own."""
+    typer.echo(config_text(), nl=False)
+
+
 @app.command(hidden=True)
 def worker(session: SessionFolder) -> None:
     """Own a session's patient and serve the screen (started by the app)."""
@@ -342,6 +398,7 @@ def run(arguments: list[str]) -> int:
         InputError: the input was wrong.
         KeyboardInterrupt: interrupted.
     """
+    import_module("engine.cli_vitals")  # more commands, which join the app by themselves
     try:
         code = app(arguments, prog_name="headsurgeon", standalone_mode=False)
     except typer.Abort as error:

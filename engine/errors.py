@@ -1,4 +1,4 @@
-"""The one exception for wrong input."""
+"""The exceptions that are sentences to a person."""
 
 
 class InputError(Exception):
@@ -14,3 +14,10 @@ class ExpressionError(InputError):
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
         self.position = position
+
+
+class Failure(Exception):
+    """The input was right and the work failed all the same: one sentence on why, and the way on.
+
+    The command line turns it into exit code 1, in one place.
+    """

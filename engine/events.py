@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from engine.drift import Drift, ZoneDrift
+from engine.generation import Continuation
 from engine.heads import HeadMap, Rows, known
 
 
@@ -86,6 +87,26 @@ class Diagnosed(Event):
     kind: ClassVar[str] = "diagnosed"
     stage: str
     head_map: HeadMap
+    mlp_dormancy: list[float] = field(default_factory=list)
+    """Share of dormant MLP neurons per layer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention(Event):
+    """Where one head looks on one text, token by token; a long text is shown by its first tokens."""
+
+    kind: ClassVar[str] = "attention"
+    stage: str
+    """The state of the model: ``stock`` or ``pass-N``."""
+    layer: int
+    head: int
+    text: str
+    """Name of the text."""
+    tokens: list[str]
+    top: list[list[list[float]]]
+    """Per query token the keys with most weight, heaviest first: [index, weight]."""
+    received: list[float]
+    """Mean weight that each token got over all queries; the first is the BOS mass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +119,18 @@ class CorpusSource(Event):
     documents: int
     heldout_documents: int
     train_tokens: int
+    """Of its training documents, each counted once whatever ``repeat`` says."""
     heldout_tokens: int
+    repeat: int = 1
+    """How often its training documents stand in one epoch."""
+    duplicates: int = 0
+    """Documents that stood in this source, or in one before it, already."""
+    broken: int = 0
+    """Lines or rows that could not be read and were left out."""
+    broken_first: list[str] = field(default_factory=list)
+    """The first of them, and of the encoding errors, as ``file:line: why``."""
+    encoding_errors: int = 0
+    """Lines with characters that could not be read; they were read as U+FFFD."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +159,14 @@ class PassStarted(Event):
     frozen_sha256_before: str
     heldout_perplexity_before: float | None = None
     """Of the model as it stood before this pass; where others stand already, that is not stock."""
+    heldout_sources_stock: dict[str, float] = field(default_factory=dict)
+    """Held-out perplexity per source of the corpus."""
+    ablation_heads_stock: list[float] = field(default_factory=list)
+    """Ablation loss of each target by itself, in the order of ``target_heads``."""
+    ablation_tokens: int = 0
+    """Predicted tokens that the single heads' ablation losses are means over."""
+    memory_bytes: int = 0
+    """What the pass was estimated to need at its peak."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +182,10 @@ class Cut(Event):
     drift: Drift
     """Of the cut alone, against the model as it stood before the pass."""
     columns: list[float | None]
+    heldout_sources: dict[str, float] = field(default_factory=dict)
+    ablation_loss: float | None = None
+    """Of the targets together, as in PassStarted; 0 where the cut has silenced them."""
+    ablation_heads: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +263,41 @@ class Resumed(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Queued(Event):
+    """Passes that were ordered and wait for their turn, all of them; each leaves as it starts."""
+
+    kind: ClassVar[str] = "queued"
+    plans: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changed(Event):
+    """The operator set options of the running pass; they hold from ``step`` on, and after a resume."""
+
+    kind: ClassVar[str] = "changed"
+    number: int
+    step: int
+    values: dict[str, Any]
+    """Names and values as in the plan."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutOfMemory(Event):
+    """A step did not fit. The pass stands still at ``step``, its state saved."""
+
+    kind: ClassVar[str] = "out_of_memory"
+    number: int
+    step: int
+    micro_batch: int
+    accumulate: int
+    offered_micro_batch: int
+    """Smaller, with the same samples per step; 0: there is no smaller one."""
+    offered_accumulate: int
+    checkpointing: bool
+    """Whether gradient checkpointing was on; where it was not, it can be offered too."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PassEnded(Event):
     """A pass is over and its best (or last) slices are in the model."""
 
@@ -239,6 +318,41 @@ class PassEnded(Event):
     refused_steps: int
     frozen_sha256_after: str
     patch_sha256: str
+    heldout_sources: dict[str, float] = field(default_factory=dict)
+    ablation_heads_after: list[float] = field(default_factory=list)
+    peak_memory_bytes: int = 0
+    """Largest resident memory of the worker on a CPU, largest allocation on a GPU; 0: not known."""
+    trained_tokens: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated(Event):
+    """The model as it stands continued prompts. ``stage`` is ``stock`` or ``pass-N``."""
+
+    kind: ClassVar[str] = "generated"
+    stage: str
+    temperature: float
+    top_p: float
+    new_tokens: int
+    seed: int
+    continuations: list[Continuation]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contributed(Event):
+    """What every head by itself is worth: the loss that a text gains when it alone falls silent."""
+
+    kind: ClassVar[str] = "contributed"
+    stage: str
+    text: str
+    """What the samples were taken from."""
+    samples: int
+    tokens: int
+    """Predicted tokens."""
+    loss: float
+    """With every head at work, nats per predicted token."""
+    rows: Rows
+    """Gain per layer and head, in the same unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,6 +424,8 @@ def from_dict(data: dict[str, Any]) -> Event | None:
                 values[name] = Drift(**{zone: ZoneDrift(**known(ZoneDrift, figures)) for zone, figures in zones})
             elif name == "corpus":
                 values[name] = [CorpusSource(**known(CorpusSource, source)) for source in value]
+            elif name == "continuations":
+                values[name] = [Continuation(**known(Continuation, written)) for written in value]
             elif name in ("zone_layers", "zone_heads"):
                 values[name] = (int(value[0]), int(value[1]))
         return type_(**values)

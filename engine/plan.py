@@ -18,7 +18,9 @@ class Plan(BaseModel):
 
     targets: str
     corpus: list[str] = Field(default_factory=list)
-    """Files, folders or hub names that the slices are trained on."""
+    """Files, folders or hub names that the slices are trained on; ``birds.txt@3`` counts three times."""
+    strict: bool = False
+    """A broken line in the corpus ends the pass before it begins; False: it is left out and counted."""
     steps: int | None = Field(None, ge=1)
     """Optimizer steps; None: count by epochs."""
     epochs: int = Field(3, ge=1)
@@ -42,6 +44,13 @@ class Plan(BaseModel):
     """Share of the corpus, by document, that is only evaluated on."""
     heldout_samples: int = Field(64, ge=1)
     """At most so many held-out samples per evaluation."""
+    checkpointing: bool = False
+    """Compute activations anew in the backward pass instead of keeping them: less memory, more time,
+    the same gradients."""
+    watch: list[str] = Field(default_factory=list)
+    """Other texts, written like a corpus, whose perplexity is told before and after."""
+    generate: bool = True
+    """Let the model go on with the built-in prompts before and after."""
     seed: int = 42
 
     @model_validator(mode="after")
@@ -65,6 +74,33 @@ def make_plan(values: dict[str, Any], where: str = "the plan") -> Plan:
         return Plan.model_validate(values)
     except ValidationError as error:
         raise InputError(f"{where}: {first_complaint(error)}") from error
+
+
+CHANGEABLE = ("check_every", "patience", "micro_batch", "accumulate", "checkpointing")
+"""What may be set while a pass runs."""
+
+
+def changes(plan: Plan, values: dict[str, Any]) -> dict[str, Any]:
+    """What setting ``values`` in mid-pass changes; a new micro-batch brings the accumulation that keeps
+    the samples per step.
+
+    Raises:
+        InputError: an option that cannot be set then, or a wrong value; names it.
+    """
+    fixed = [name for name in values if name not in CHANGEABLE]
+    if fixed:
+        raise InputError(f"{fixed[0]} cannot be set while a pass runs; there are {', '.join(CHANGEABLE)}")
+    samples = plan.micro_batch * plan.accumulate
+    micro_batch = values.get("micro_batch")
+    if isinstance(micro_batch, int) and micro_batch > 0:
+        values = {"accumulate": samples // micro_batch, **values}
+    new = make_plan({**plan.model_dump(), **values}, "the pass")
+    if new.micro_batch * new.accumulate != samples:
+        raise InputError(
+            f"micro-batch {new.micro_batch} with accumulate {new.accumulate} does not make the {samples} samples "
+            "a step that the pass began with"
+        )
+    return {name: getattr(new, name) for name in CHANGEABLE if getattr(new, name) != getattr(plan, name)}
 
 
 def read_plans(path: Path, defaults: dict[str, Any]) -> list[Plan]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
 
 from engine.anatomy import Anatomy
 from engine.heads import Head
@@ -10,6 +15,18 @@ from engine.plan import Plan
 from engine.targets import Model, zone_of, zones
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+LIBRARIES = 440_000_000
+"""Resident memory of the process before any model is loaded, and what it keeps of small things."""
+WORKING = 135
+"""Values per token and unit of width that come and go in a step, or that the allocator cannot give back;
+measured (``benchmarks/memory.py``), where the other counts follow from what the model computes."""
+EVALUATING = 40
+"""The same where nothing is kept for a backward pass."""
+TOLERANCE = 1.2
+"""The estimate is held to be right within a factor of this (``benchmarks/memory.py``)."""
+EVALUATED_TOKENS = 4096
+EVALUATED_LOGITS = 2**27
+"""At most so many tokens and so many logits are evaluated at once, see ``engine.nn.vitals``."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +45,15 @@ class Preflight:
     disk_bytes: int
 
 
-def preflight(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str) -> Preflight:
-    """Counts and estimates for operating on ``targets``."""
-    trained = anatomy.trained_parameters(targets, plan.parts)
+def preflight(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str, context: int = 2048) -> Preflight:
+    """Counts and estimates for operating on ``targets``.
+
+    Args:
+        context: tokens of the longest text that the heads are measured on
+    """
     layers, heads = zone_of(targets)
     _, frozen, outside = zones(targets, Model(anatomy.n_layers, anatomy.n_heads))
+    trained = anatomy.trained_parameters(targets, plan.parts)
     return Preflight(
         targets=len(targets),
         trained_parameters=trained,
@@ -42,26 +63,98 @@ def preflight(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str) -> 
         zone_heads=heads,
         in_band_frozen=len(frozen),
         outside=len(outside),
-        memory_bytes=memory_bytes(anatomy, trained, layers[0], plan, dtype),
+        memory_bytes=memory_bytes(anatomy, targets, plan, dtype, context),
         disk_bytes=disk_bytes(trained, dtype),
     )
 
 
-def memory_bytes(anatomy: Anatomy, trained: int, lowest_layer: int, plan: Plan, dtype: str) -> int:
-    """Peak of a training step: weights, slices' training state, saved activations, logits.
-
-    The counts follow what eager BLOOM keeps for the backward pass from the lowest target layer up.
-    """
+def memory_bytes(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str, context: int = 2048) -> int:
+    """Peak of a pass: what always stands, and the largest of training, evaluating and diagnosing."""
     size = BYTES.get(dtype, 4)
+    trained = anatomy.trained_parameters(targets, plan.parts)
+    lowest = min(head.layer for head in targets)
+    stands = LIBRARIES + anatomy.total_parameters * size + trained * state_size(size)
+    moments = (
+        _training(anatomy, lowest, plan, size),
+        _evaluating(anatomy, plan, size),
+        _diagnosing(anatomy, context, size),
+    )
+    return stands + max(moments)
+
+
+def state_size(size: int) -> int:
+    """Bytes per trained parameter: fp32 master, gradient and two moments; the originals, the best so
+    far and a copy while it is written, in the model's dtype."""
+    return 4 * 4 + 3 * size
+
+
+def _training(a: Anatomy, lowest_layer: int, plan: Plan, size: int) -> int:
+    """What eager BLOOM keeps for the backward pass, from the lowest target layer up, and the logits."""
     tokens = plan.micro_batch * plan.length
-    d, layers = anatomy.d_model, anatomy.n_layers - lowest_layer
-    weights = anatomy.total_parameters * size
-    # fp32 masters, gradients, two moments; best, originals and values at the cut in the model's dtype
-    state = trained * (4 * 4 + 3 * size)
-    linear = tokens * d * (4 + 3 + 2 + 4 * 5) * size  # norms, q k v, context, four wide MLP stages and more
-    attention = plan.micro_batch * anatomy.n_heads * plan.length**2 * (4 + 2 * size)
-    logits = tokens * anatomy.vocabulary * (2 * 4 + size)
-    return weights + state + layers * (linear + attention) + logits + 350_000_000  # the libraries themselves
+    layers = a.n_layers - lowest_layer
+    # per token: two norms' inputs, q, k, v, the inputs of the two projections that train, that of the GELU (four
+    # times as wide); per pair of tokens the softmax in fp32, and cast
+    layer = tokens * a.d_model * (2 + 3 + 2 + 4) * size
+    layer += plan.micro_batch * a.n_heads * plan.length**2 * (4 + (size if size < 4 else 0))
+    kept = layers * tokens * a.d_model * size + layer if plan.checkpointing else layers * layer
+    return kept + _logits(tokens, a, size) + tokens * a.d_model * WORKING * size
+
+
+def _evaluating(a: Anatomy, plan: Plan, size: int) -> int:
+    at_once = min(EVALUATED_TOKENS, EVALUATED_LOGITS // a.vocabulary, plan.heldout_samples * plan.length)
+    tokens = max(plan.length, at_once)
+    return _logits(tokens, a, size) + tokens * a.d_model * EVALUATING * size
+
+
+def _logits(tokens: int, a: Anatomy, size: int) -> int:
+    """The logits, a contiguous copy, the same in fp32, and their log-softmax; on the way back as much."""
+    return tokens * a.vocabulary * (2 * size + 4 + (4 if size < 4 else 0))
+
+
+def _diagnosing(a: Anatomy, context: int, size: int) -> int:
+    """Scores and weights of one layer as the model itself makes them on the longest text."""
+    return a.n_heads * context**2 * (2 * size + 2 * 4)
+
+
+def smaller(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Changes to a plan that need less memory, the gentlest first. Micro-batches keep the number of
+    samples per step, so the result stays the same but for rounding."""
+    samples = plan.micro_batch * plan.accumulate
+    fewer = [n for n in range(plan.micro_batch - 1, 0, -1) if samples % n == 0]
+    batches = [{"micro_batch": n, "accumulate": samples // n} for n in fewer]
+    yield from batches
+    if not plan.checkpointing:
+        yield {"checkpointing": True}
+        yield from ({**batch, "checkpointing": True} for batch in batches)
+
+
+def what_fits(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str, context: int, room: int) -> dict[str, Any]:
+    """The gentlest change after which the pass fits into ``room`` bytes; empty: none does."""
+    for change in smaller(plan):
+        if memory_bytes(anatomy, targets, plan.model_copy(update=change), dtype, context) <= room:
+            return change
+    return {}
+
+
+def change_words(change: dict[str, Any]) -> str:
+    """A change from ``smaller`` in words."""
+    words = []
+    if "micro_batch" in change:
+        words.append(f"micro-batch {change['micro_batch']} and accumulate {change['accumulate']} (the same batch)")
+    if change.get("checkpointing"):
+        words.append("gradient checkpointing")
+    return " and ".join(words)
+
+
+def free_ram() -> int:
+    """Bytes of memory that this process can still take, within its container's limit if there is one."""
+    free = int(psutil.virtual_memory().available)
+    try:
+        group = Path("/sys/fs/cgroup")
+        limit, used = ((group / name).read_text("ascii").strip() for name in ("memory.max", "memory.current"))
+        return free if limit == "max" else min(free, int(limit) - int(used))
+    except (OSError, ValueError):
+        return free
 
 
 def disk_bytes(trained: int, dtype: str) -> int:

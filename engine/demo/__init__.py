@@ -12,7 +12,7 @@ from typing import Any
 FOLDER = Path(__file__).parent
 CORPORA = ("demo:bible.txt", "demo:devil.txt")
 """The two operating corpora, as ``--corpus`` takes them; its training saw neither."""
-OTHER_TEXTS = ("heldout-austen.txt", "heldout-code.txt")
+OTHER_TEXTS = ("demo:heldout-austen.txt", "demo:heldout-code.txt")
 """Held-out texts of the two sources that the demo was pretrained on."""
 
 
@@ -21,17 +21,13 @@ def pass_defaults(model: str) -> dict[str, Any]:
     if model != "demo":
         return {}
     settings = tomllib.loads((FOLDER / "settings.toml").read_text("utf-8"))
-    return {**settings["pass"], "corpus": [CORPORA[0]]}
+    return {**settings["pass"], "corpus": [CORPORA[0]], "watch": list(OTHER_TEXTS)}
 
 
 def corpus_path(source: str) -> Path:
-    """The file that a corpus source names: ``demo:bible.txt`` one of the demo's, else the path itself.
+    """The file that a source names: ``demo:bible.txt`` one of the demo's, else the path itself.
 
     The short name keeps records free of the place where the program happens to be installed.
     """
-    return FOLDER / source.removeprefix("demo:") if source in CORPORA else Path(source).expanduser()
+    return FOLDER / source.removeprefix("demo:") if source in CORPORA + OTHER_TEXTS else Path(source).expanduser()
 
-
-def other_texts(model: str) -> dict[str, Path]:
-    """Texts whose perplexity is watched beside the operating corpus."""
-    return {Path(name).stem: FOLDER / name for name in OTHER_TEXTS} if model == "demo" else {}

@@ -15,12 +15,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from engine import demo, events
-from engine.anatomy import Anatomy, anatomy_of, read_config
+from engine.anatomy import Anatomy, anatomy_of, context_of, read_config, untrainable
 from engine.checkpoint import read_header, weight_files, weights_sha256
 from engine.errors import InputError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-DEFAULT_CONTEXT = 2048
 _FEW_PARAMETERS = 20_000_000
 
 
@@ -37,6 +36,8 @@ class Patient:
     anatomy: Anatomy
     context: int
     """Longest text in tokens that is measured or trained on."""
+    untrainable: str = ""
+    """Why it can be diagnosed but not operated on; empty where it can."""
 
     @property
     def device(self) -> torch.device:
@@ -46,20 +47,27 @@ class Patient:
     def dtype(self) -> str:
         return str(self.model.dtype).removeprefix("torch.")
 
+    def block(self, layer: int) -> nn.Module:
+        """A layer: attention and MLP."""
+        return self.model.get_submodule(f"transformer.h.{layer}")
+
     def attention(self, layer: int) -> nn.Module:
         """The attention module of a layer."""
-        return self.model.get_submodule(f"transformer.h.{layer}.self_attention")
+        return self.block(layer).get_submodule("self_attention")
 
-    def ids(self, text: str) -> torch.Tensor:
-        """A text as this patient's tokenizer starts it, cut to the context  # (T,)
+    def ids(self, text: str, at_most: int | None = None) -> torch.Tensor:
+        """A text as this patient's tokenizer starts it, cut to ``at_most`` tokens and to the context  # (T,)
 
         Raises:
             InputError: nothing is left of the text.
         """
-        ids = self.tokenizer(text, truncation=True, max_length=self.context)["input_ids"]
+        limit = min(at_most or self.context, self.context)
+        ids = self.tokenizer(text, verbose=False)["input_ids"][:limit]  # verbose warns of what is cut here anyway
         special = set(self.tokenizer.all_special_ids)
         if not any(i not in special for i in ids):
-            raise InputError(f"a text has no tokens to measure: {text[:40]!r}")
+            raise InputError(
+                f"a text has no tokens to measure: {text[:40]!r} is empty or leaves only special tokens; write words"
+            )
         return torch.tensor(ids, device=self.device)
 
     def loaded(self) -> events.Loaded:
@@ -151,7 +159,8 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
     if dtype != "auto" and dtype not in DTYPES:
         raise InputError(f"unknown dtype {dtype!r}; there are auto, {', '.join(DTYPES)}")
     folder, revision = find(source)
-    anatomy = anatomy_of(read_config(folder), source)
+    config = read_config(folder)
+    anatomy = anatomy_of(config, source)
     chosen = pick_device(device)
     for file in weight_files(folder):
         read_header(file)  # a truncated file gives its sentence here, before the library's traceback
@@ -167,7 +176,7 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
             output_loading_info=True,
         )
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
         raise InputError(f"{source} cannot be loaded: {str(error).strip().splitlines()[0]}") from error
     model, report = loaded
     if report["missing_keys"]:
@@ -183,9 +192,8 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
     model.requires_grad_(False)
     if chosen.type == "cpu" and anatomy.total_parameters < _FEW_PARAMETERS:
         torch.set_num_threads(1)  # matrices this small run several times slower on more threads
-    limit = int(getattr(tokenizer, "model_max_length", DEFAULT_CONTEXT))
-    context = min(limit, int(getattr(model.config, "seq_length", DEFAULT_CONTEXT)))
-    return Patient(source, folder, revision, weights_sha256(folder), model, tokenizer, anatomy, context)
+    context, why_not = context_of(folder, config), untrainable(config)
+    return Patient(source, folder, revision, weights_sha256(folder), model, tokenizer, anatomy, context, why_not)
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,112 +18,81 @@ from torch import Tensor
 
 from engine import events
 from engine.drift import column_means, drift, spreading
+from engine.errors import Failure, InputError
 from engine.files import require_space, sha256_of
-from engine.heads import Head, HeadMap, Rows
+from engine.heads import HeadMap, Rows
 from engine.nn.attention import bos_rows, measure
-from engine.nn.corpus import Corpus, Order, read_corpus
-from engine.nn.load import Patient
+from engine.nn.corpus import Order
+from engine.nn.memory import is_out_of_memory, peak_bytes
 from engine.nn.patch import Patch, save_patch, taken_off
-from engine.nn.slices import Slices
+from engine.nn.setting import Setting
+from engine.nn.slices import Slices, write_values
 from engine.nn.state import Progress, load_state, save_state
-from engine.nn.vitals import ablation_loss, mean_loss, perplexity, token_losses
-from engine.plan import Plan
-from engine.preflight import files_bytes
-from engine.probes import Probe
-from engine.targets import Model, resolve, zone_of, zones
+from engine.nn.training import checkpointed, gradients, learning_rate, update
+from engine.nn.vitals import (
+    ablation_loss,
+    dormancy,
+    mean_loss,
+    perplexities,
+    perplexity,
+    pooled,
+    silence_each,
+    text_losses,
+)
+from engine.plan import changes
+from engine.preflight import files_bytes, memory_bytes, smaller
+from engine.targets import Model, zone_of, zones
 
 Command = dict[str, Any]
 Inbox = Callable[[], list[Command]]
+Answer = Callable[[Command], Iterator[events.Event]]
 REFUSED_IN_A_ROW = 3
 STATE = "state.safetensors"
+ABLATION_SAMPLES = 16
+"""Held-out samples on which each target is silenced by itself; on all of them it would take too long."""
 
 
-@dataclass
-class Setting:
-    """What stays the same during one pass."""
-
-    patient: Patient
-    plan: Plan
-    number: int
-    folder: Path
-    stock: HeadMap
-    before: HeadMap
-    """Of the model as it stands; for the first pass the same as ``stock``."""
-    earlier: list[Patch]
-    """Of the passes that stand already, in order."""
-    probes: list[Probe]
-    other: dict[str, Tensor]
-    """Samples of other texts whose perplexity is watched, by name."""
-    targets: list[Head]
-    corpus: Corpus
-    n_steps: int
-    probe_ids: list[Tensor]
-
-    @property
-    def warmup(self) -> int:
-        return max(1, min(100, self.n_steps // 4))
+def no_answer(command: Command) -> Iterator[events.Event]:
+    """Nothing is looked at while the pass runs."""
+    yield from ()
 
 
-def learning_rate(step: int, n_steps: int, warmup: int, lr: float) -> float:
-    """Rate of a step (from 0): linear warmup that starts above 0, then a cosine that ends near 0.
-    A pure function of the step."""
-    if step < warmup:
-        return lr * (step + 1) / warmup
-    return lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, n_steps - warmup)))
-
-
-def prepare(
-    patient: Patient,
-    plan: Plan,
-    number: int,
-    folder: Path,
-    stock: HeadMap,
-    before: HeadMap,
-    earlier: list[Patch],
-    probes: list[Probe],
-    other: dict[str, Tensor],
-    progress: Callable[[int], None],
-    targets: list[Head] | None = None,
-) -> Setting:
-    """Resolve the targets against ``before`` (the model as it stands), read the corpus, count the steps.
-
-    Raises:
-        InputError: targets that select nothing or cannot be read, or a corpus that does not serve.
-    """
-    chosen = targets or resolve(plan.targets, Model.of(before))
-    corpus = read_corpus(patient, plan, progress)
-    per_step = plan.micro_batch * plan.accumulate
-    n_steps = plan.steps or max(1, round(len(corpus.train) * plan.epochs / per_step))
-    ids = [patient.ids(probe.text) for probe in probes]
-    return Setting(patient, plan, number, folder, stock, before, earlier, probes, other, chosen, corpus, n_steps, ids)
-
-
-def operate(setting: Setting, inbox: Inbox, interrupted: events.Cut | None = None) -> Iterator[events.Event]:
+def operate(
+    setting: Setting, inbox: Inbox, interrupted: events.Cut | None = None, answer: Answer = no_answer
+) -> Iterator[events.Event]:
     """Run a pass from the start, or from its saved state where ``interrupted`` gives its cut.
 
     Yields PassStarted, Cut, Step …, Check …, Saved …, PassEnded and a Diagnosed of the result;
     Resumed instead of the first two when it goes on. The patient ends with the kept slices in it.
 
+    Args:
+        answer: carries out a command that only looks at the model
+
     Raises:
         InputError: a full disk, or a damaged state.
+        Failure: out of memory in mid-pass; the state is kept.
     """
     patient, plan = setting.patient, setting.plan
     slices = Slices(patient, setting.targets, plan.parts)
     originals = slices.values()
     optimizer = torch.optim.AdamW(slices.masters().values(), lr=plan.lr, weight_decay=0.0)
-    theatre = _Theatre(setting, slices, originals, optimizer, inbox)
+    theatre = _Theatre(setting, slices, originals, optimizer, inbox, answer)
     if interrupted is None:
-        yield theatre.start()
+        yield (yield from theatre.start())
         if plan.reinit:
             slices.reinitialise(plan.init, plan.seed)
-        yield theatre.cut()
+        yield (yield from theatre.cut())
         yield theatre.save()
     else:
         theatre.cut_event = interrupted
         theatre.load()
         yield events.Resumed(number=setting.number, step=theatre.progress.step)
-    with slices.training():
-        yield from theatre.train()
+    try:
+        with slices.training():
+            yield from theatre.train()
+    except Failure:
+        write_values(patient, originals)  # as a resume expects to find it, in this process or another
+        raise
     yield from theatre.finish()
 
 
@@ -137,6 +106,7 @@ class _Theatre:
         originals: dict[str, Tensor],
         optimizer: torch.optim.Optimizer,
         inbox: Inbox,
+        answer: Answer,
     ) -> None:
         self.setting = setting
         self.plan = setting.plan
@@ -145,6 +115,7 @@ class _Theatre:
         self.originals = originals
         self.optimizer = optimizer
         self.inbox = inbox
+        self.answer = answer
         self.state = setting.folder / STATE
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}
@@ -154,17 +125,18 @@ class _Theatre:
 
     # -- before step 1
 
-    def start(self) -> events.PassStarted:
-        s, a = self.setting, self.patient.anatomy
+    def start(self) -> Generator[events.Event, None, events.PassStarted]:
+        s, a, patient = self.setting, self.patient.anatomy, self.patient
         layers, heads = zone_of(s.targets)
         trained = a.trained_parameters(s.targets, self.plan.parts)
-        require_space(s.folder.parent, files_bytes(trained, self.patient.dtype) + 1_000_000, f"pass {s.number}")
+        require_space(s.folder.parent, files_bytes(trained, patient.dtype) + 1_000_000, f"pass {s.number}")
         s.folder.mkdir(exist_ok=True)
-        with taken_off(self.patient, s.earlier):
-            stock_loss = mean_loss(self.patient, s.corpus.heldout)
-            ablation = ablation_loss(self.patient, s.targets, s.corpus.heldout, stock_loss)
+        with taken_off(patient, s.earlier):
+            stock, sources = self._heldout()
+            ablation = ablation_loss(patient, s.targets, s.corpus.all_heldout, stock)
+            each = yield from self._ablate_each()
             other = self._other_perplexities()
-        loss_before = mean_loss(self.patient, s.corpus.heldout) if s.earlier else stock_loss
+        before = self._heldout()[0] if s.earlier else stock
         return events.PassStarted(
             number=s.number,
             plan=self.plan.model_dump(),
@@ -176,21 +148,31 @@ class _Theatre:
             trained_parameters=trained,
             touched_tensor_parameters=a.touched_tensor_parameters(s.targets),
             corpus=s.corpus.sources,
-            heldout_perplexity_stock=perplexity(stock_loss),
-            heldout_perplexity_before=perplexity(loss_before),
+            heldout_perplexity_stock=perplexity(stock),
+            heldout_perplexity_before=perplexity(before),
+            heldout_sources_stock=sources,
             ablation_loss_stock=ablation,
+            ablation_heads_stock=each,
+            ablation_tokens=self._few().shape[0] * (self.plan.length - 1),
             perplexity_stock=other,
+            memory_bytes=memory_bytes(a, s.targets, self.plan, patient.dtype, patient.context),
             frozen_sha256_before=self.slices.frozen_sha256(),
         )
 
-    def cut(self) -> events.Cut:
-        rows = bos_rows(self.patient, self.setting.probe_ids)
+    def cut(self) -> Generator[events.Event, None, events.Cut]:
+        s = self.setting
+        rows = bos_rows(self.patient, s.probe_ids)
+        loss, sources = self._heldout()
+        each = yield from self._ablate_each()
         self.cut_event = events.Cut(
-            number=self.setting.number,
+            number=s.number,
             bos_mass=rows,
             woken=self._woken(rows),
-            heldout_perplexity=perplexity(mean_loss(self.patient, self.setting.corpus.heldout)),
-            drift=self._drift(self.setting.before.bos_mass, rows),
+            heldout_perplexity=perplexity(loss),
+            heldout_sources=sources,
+            ablation_loss=ablation_loss(self.patient, s.targets, s.corpus.all_heldout, loss),
+            ablation_heads=each,
+            drift=self._drift(s.before.bos_mass, rows),
             columns=self._columns(rows),
         )
         return self.cut_event
@@ -203,7 +185,7 @@ class _Theatre:
             if p.step == self.setting.n_steps:  # only when a resume finds nothing left to do
                 p.outcome = "completed"
                 return
-            yield self._step()
+            yield from self._step()
             asked = yield from self._obey()
             self._decide(asked)
             if p.outcome or asked == "check" or p.step % self.plan.check_every == 0:
@@ -222,38 +204,81 @@ class _Theatre:
         elif p.step == self.setting.n_steps:
             p.outcome = "completed"
 
-    def _step(self) -> events.Step:
-        plan, p = self.plan, self.progress
+    def _samples(self) -> Tensor:
+        """Those of the next step  # (n, length)"""
+        s = self.setting
+        first = self.progress.step * s.per_step
+        last = min(first + s.per_step, s.n_samples)
+        return s.corpus.train.take([self.order.at(position) for position in range(first, last)])
+
+    def _step(self) -> Iterator[events.Event]:
+        plan, p, s = self.plan, self.progress, self.setting
         began = time.monotonic()
-        predicted = plan.tokens_per_step - plan.micro_batch * plan.accumulate
-        total = 0.0
         self.optimizer.zero_grad(set_to_none=True)
-        for micro in range(plan.accumulate):
-            first = (p.step * plan.accumulate + micro) * plan.micro_batch
-            picks = [self.order.at(first + i) for i in range(plan.micro_batch)]
-            loss = token_losses(self.patient, self.setting.corpus.train[picks]) / predicted
-            loss.backward()
-            total += loss.item()
-        norm = torch.nn.utils.clip_grad_norm_(self.slices.masters().values(), plan.clip).item()
-        rate = learning_rate(p.step, self.setting.n_steps, self.setting.warmup, plan.lr)
-        if math.isfinite(total) and math.isfinite(norm):
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            self.optimizer.step()
-            self.slices.write_back()
-            p.loss_sum, p.loss_steps, p.refused_in_a_row = p.loss_sum + total, p.loss_steps + 1, 0
+        samples = self._samples()
+        lowest = min(head.layer for head in s.targets)
+        rate = learning_rate(p.step, s.n_steps, s.warmup, plan.lr)
+        failed_in = ""
+        with checkpointed(self.patient, lowest) if plan.checkpointing else nullcontext():
+            try:
+                failed_in = "gradients"
+                loss = gradients(self.patient, samples, plan.micro_batch)
+                failed_in = "update"
+                taken, norm = update(self.slices, self.optimizer, loss, rate, plan.clip)
+                failed_in = ""
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+        if failed_in:  # outside the handler, whose traceback keeps the half-made activations alive
+            yield from self._stand_still(untouched=failed_in == "gradients")
+        if taken:
+            p.loss_sum, p.loss_steps, p.refused_in_a_row = p.loss_sum + loss, p.loss_steps + 1, 0
         else:
             p.refused, p.refused_in_a_row = p.refused + 1, p.refused_in_a_row + 1
-            total, norm = (x if math.isfinite(x) else -1.0 for x in (total, norm))
+            loss, norm = (x if math.isfinite(x) else -1.0 for x in (loss, norm))
         p.step += 1
-        return events.Step(
-            number=self.setting.number,
+        p.tokens += samples.numel()
+        yield events.Step(
+            number=s.number,
             step=p.step,
-            loss=round(total, 6),
+            loss=round(loss, 6),
             lr=rate,
             grad_norm=round(norm, 6),
-            tokens=p.step * plan.tokens_per_step,
+            tokens=p.tokens,
             seconds=round(time.monotonic() - began, 4),
+        )
+
+    def _stand_still(self, untouched: bool) -> Iterator[events.Event]:
+        """The step did not fit: keep the state, offer what may fit, and leave.
+
+        Args:
+            untouched: the slices are as the step before left them; else the last saved state holds
+
+        Raises:
+            Failure: always.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.patient.device.type == "cuda":
+            torch.cuda.empty_cache()
+        if untouched:
+            yield self.save()
+        plan, s = self.plan, self.setting
+        at_most_half = (c for c in smaller(plan) if c.get("micro_batch", plan.micro_batch) <= plan.micro_batch // 2)
+        offered = next(at_most_half, {})
+        yield events.OutOfMemory(
+            number=s.number,
+            step=self.progress.step,
+            micro_batch=plan.micro_batch,
+            accumulate=plan.accumulate,
+            offered_micro_batch=offered.get("micro_batch", 0),
+            offered_accumulate=offered.get("accumulate", 0),
+            checkpointing=plan.checkpointing,
+        )
+        way_on = f" --micro-batch {offered['micro_batch']}" if offered else ""
+        way_on += "" if offered or plan.checkpointing else " --checkpointing"
+        raise Failure(
+            f"out of memory in step {self.progress.step + 1} with micro-batch {plan.micro_batch}; nothing is lost, "
+            f"go on with: headsurgeon resume {s.folder.parent}{way_on}"
         )
 
     def _obey(self) -> Generator[events.Event, None, str]:
@@ -273,13 +298,32 @@ class _Theatre:
                         asked = "check"
                     case "stop":
                         return "stopped_last" if command.get("keep") == "last" else "stopped"
+                    case "set":
+                        yield from self._change({str(command.get("option")): command.get("value")})
                     case "note":
                         yield events.Note(text=str(command.get("text", "")))
                     case "operate" | "undo" | "accept":
                         yield events.Refused(message="a pass is running; stop it or wait for its end")
+                    case "pause" | "continue":
+                        pass
+                    case _:
+                        yield from self.answer(command)
             if not paused:
                 return asked
             time.sleep(0.1)
+
+    def _change(self, values: dict[str, Any]) -> Iterator[events.Event]:
+        """Set an option of the running pass; saved at once, so that a resume has it from the same step on."""
+        try:
+            found = changes(self.plan, values)
+        except InputError as error:
+            yield events.Refused(message=str(error))
+            return
+        if found:
+            self.plan = self.plan.model_copy(update=found)
+            self.setting = replace(self.setting, plan=self.plan)
+            yield events.Changed(number=self.setting.number, step=self.progress.step, values=found)
+            yield self.save()
 
     # -- checks and saving
 
@@ -287,8 +331,7 @@ class _Theatre:
         p, s = self.progress, self.setting
         assert self.cut_event is not None
         rows = bos_rows(self.patient, s.probe_ids)
-        loss = mean_loss(self.patient, s.corpus.heldout)
-        found = perplexity(loss)
+        found = perplexity(self._heldout()[0])
         best = p.best_perplexity is None or found < p.best_perplexity
         p.checks_since_best = 0 if best else p.checks_since_best + 1
         if best:
@@ -310,6 +353,26 @@ class _Theatre:
             best=best,
         )
 
+    def _heldout(self) -> tuple[float, dict[str, float]]:
+        """Loss per predicted token over the whole held-out part, and perplexity per source."""
+        losses = text_losses(self.patient, {name: [part] for name, part in self.setting.corpus.heldout.items()})
+        return pooled(losses.values()).loss, {name: found.perplexity for name, found in losses.items()}
+
+    def _few(self) -> Tensor:
+        """Held-out samples for what has to be done head by head, evenly from all of them."""
+        heldout = self.setting.corpus.all_heldout
+        return heldout[:: max(1, len(heldout) // ABLATION_SAMPLES)][:ABLATION_SAMPLES]
+
+    def _ablate_each(self) -> Generator[events.Event, None, list[float]]:
+        """What each target by itself is worth."""
+        targets, few, worth = self.setting.targets, self._few(), list[float]()
+        for found in silence_each(self.patient, targets, few, mean_loss(self.patient, few)):
+            if isinstance(found, list):
+                worth = found
+            elif found % 8 == 0:
+                yield events.Progress(what="silencing each target", done=found, total=len(targets))
+        return worth
+
     def _woken(self, rows: Rows) -> int:
         limit = self.setting.stock.thresholds.bos_sink
         return sum(rows[h.layer][h.head] <= limit for h in self.setting.targets)
@@ -321,7 +384,7 @@ class _Theatre:
         return column_means(self.setting.stock.bos_mass, rows, self.zones[1] | self.zones[2])
 
     def _other_perplexities(self) -> dict[str, float]:
-        return {name: perplexity(mean_loss(self.patient, text)) for name, text in self.setting.other.items()}
+        return perplexities(self.patient, self.setting.other)
 
     def save(self) -> events.Saved:
         size = save_state(self.state, self.progress, self.slices.masters(), self.optimizer, self.best)
@@ -357,9 +420,10 @@ class _Theatre:
             else:
                 yield events.Progress(what="diagnosing", done=done, total=len(s.probes))
         assert after is not None
-        loss = mean_loss(self.patient, s.corpus.heldout)
+        loss, sources = self._heldout()
+        each = yield from self._ablate_each()
         columns = self._columns(after.bos_mass)
-        yield events.Diagnosed(stage=f"pass-{s.number}", head_map=after)
+        yield events.Diagnosed(stage=f"pass-{s.number}", head_map=after, mlp_dormancy=dormancy(self.patient))
         yield events.PassEnded(
             number=s.number,
             outcome=p.outcome,
@@ -367,7 +431,9 @@ class _Theatre:
             kept_step=kept,
             heldout_perplexity=perplexity(loss),
             woken=self._woken(after.bos_mass),
-            ablation_loss_after=ablation_loss(self.patient, s.targets, s.corpus.heldout, loss),
+            heldout_sources=sources,
+            ablation_loss_after=ablation_loss(self.patient, s.targets, s.corpus.all_heldout, loss),
+            ablation_heads_after=each,
             perplexity_after=self._other_perplexities(),
             drift=self._drift(s.stock.bos_mass, after.bos_mass),
             drift_training=self._drift(self.cut_event.bos_mass, after.bos_mass),
@@ -375,4 +441,6 @@ class _Theatre:
             refused_steps=p.refused,
             frozen_sha256_after=self.slices.frozen_sha256(),
             patch_sha256=sha256_of(path),
+            peak_memory_bytes=peak_bytes(self.patient.device),
+            trained_tokens=p.tokens,
         )

@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
 from torch import Tensor
 
 from engine.anatomy import Slice
 from engine.checkpoint import TensorPlace, copy_model, read_slice, tensor_places, weights_sha256
 from engine.errors import InputError
-from engine.files import require_space, write_atomic
 from engine.nn.load import Patient
 from engine.nn.slices import write_values
+from engine.nn.tensorfile import read_tensors, write_tensors
 
 FORMAT = "headsurgeon-patch-1"
 _TORCH = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
@@ -44,11 +43,7 @@ def save_patch(path: Path, patch: Patch) -> int:
     """Write a patch atomically; its size in bytes."""
     tensors = {f"values/{key}": tensor.contiguous() for key, tensor in patch.values.items()}
     tensors |= {f"originals/{key}": tensor.contiguous() for key, tensor in patch.originals.items()}
-    # one metadata entry only: the library writes several in an order that changes from run to run
-    data = save(tensors, metadata={FORMAT: json.dumps(patch.about, sort_keys=True)})
-    require_space(path.parent, len(data), "the patch")
-    write_atomic(path, lambda file: file.write(data))
-    return len(data)
+    return write_tensors(path, tensors, {FORMAT: json.dumps(patch.about, sort_keys=True)}, "the patch")
 
 
 def load_patch(path: Path) -> Patch:
@@ -60,13 +55,11 @@ def load_patch(path: Path) -> Patch:
     if not path.is_file():
         raise InputError(f"patch not found: {path}")
     try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-            if FORMAT not in metadata:
-                raise InputError(f"{path} is no headsurgeon patch")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        tensors, metadata = read_tensors(path)
     except SafetensorError as error:
         raise InputError(f"{path} is damaged: {error}") from error
+    if FORMAT not in metadata:
+        raise InputError(f"{path} is no headsurgeon patch")
     sides: dict[str, dict[str, Tensor]] = {"values": {}, "originals": {}}
     for name, tensor in tensors.items():
         side, _, key = name.partition("/")

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
 from torch import Tensor
 
 from engine.errors import InputError
-from engine.files import require_space, write_atomic, write_text
+from engine.files import write_text
+from engine.nn.tensorfile import read_tensors, write_tensors
 
 
 @dataclass
@@ -20,6 +20,7 @@ class Progress:
     """The loop state of a pass but for its tensors; the position in the data follows from ``step``."""
 
     step: int = 0
+    tokens: int = 0
     best_step: int = 0
     best_perplexity: float | None = None
     checks_since_best: int = 0
@@ -51,11 +52,10 @@ def save_state(
             tensors[f"adam/{key}/{name}"] = value.detach().cpu()
     tensors |= {f"best/{key}": value for key, value in best.items()}
     about = json.dumps(asdict(progress), allow_nan=False)
-    data = save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata={"progress": about})
-    require_space(path.parent, len(data), "the state of the pass")
-    write_atomic(path, lambda file: file.write(data))
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    size = write_tensors(path, tensors, {"progress": about}, "the state of the pass")
     write_text(path.with_suffix(".json"), about + "\n")
-    return len(data)
+    return size
 
 
 def load_state(
@@ -67,9 +67,8 @@ def load_state(
         InputError: the file is damaged.
     """
     try:
-        with safe_open(path, "pt") as file:
-            about = file.metadata()["progress"]
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        tensors, metadata = read_tensors(path)
+        about = metadata["progress"]
         progress = Progress(**json.loads(about))
         with torch.no_grad():
             for name, master in masters.items():

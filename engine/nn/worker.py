@@ -10,7 +10,7 @@ import os
 import platform
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,23 +19,24 @@ import torch
 import transformers
 
 from engine import __version__, demo, events, record
-from engine.chart import Chart, PassChart, read_chart
-from engine.errors import InputError
+from engine.chart import Chart, read_chart
+from engine.errors import Failure, InputError
 from engine.heads import Head, HeadMap
 from engine.journal import Entry, Tail, Writer
 from engine.nn.attention import measure
 from engine.nn.load import Patient, load
-from engine.nn.operate import STATE, operate, prepare
-from engine.nn.patch import load_patch
+from engine.nn.looking import LENGTH, SAMPLES, WATCHED, attention, contributed, first_samples, written
+from engine.nn.operate import STATE, operate
+from engine.nn.patch import load_patch, taken_off
+from engine.nn.setting import prepare
 from engine.nn.slices import write_values
-from engine.nn.vitals import pack_text
-from engine.plan import Plan, make_plan
+from engine.nn.vitals import dormancy
+from engine.plan import Plan, changes, make_plan
 from engine.probes import read_probes
 from engine.session import Session
 
 IDLE_SECONDS = 1800.0
 """A worker that has nothing to do and is asked nothing leaves after so long."""
-OTHER_SAMPLES = 32
 _MILESTONES = (
     events.Diagnosed,
     events.PassStarted,
@@ -43,6 +44,11 @@ _MILESTONES = (
     events.Check,
     events.Paused,
     events.PassEnded,
+    events.Changed,
+    events.OutOfMemory,
+    events.Queued,
+    events.Generated,
+    events.Contributed,
     events.Undone,
     events.Accepted,
     events.Note,
@@ -95,8 +101,17 @@ class Worker:
         self.leaving = self.leaving or any(command.get("command") == "quit" for command in asked)
         return [command for command in asked if command.get("command") != "quit"]
 
-    def open(self, inbox: Callable[[], list[dict[str, Any]]] = no_commands) -> None:
+    def open(
+        self,
+        inbox: Callable[[], list[dict[str, Any]]] = no_commands,
+        values: dict[str, Any] | None = None,
+        attended: bool = False,
+    ) -> None:
         """Load the patient, diagnose it if that was not done, and finish what was begun.
+
+        Args:
+            values: of the plan of the pass that did not end, set anew
+            attended: a pass that stands still for want of memory waits for the operator's word
 
         Raises:
             InputError: the patient cannot be loaded, or is not the one that the session began with.
@@ -115,30 +130,57 @@ class Worker:
             self._diagnose("stock")
         for done in self.chart.standing:
             write_values(self.patient, load_patch(self.session.patch(done.number)).values)
+        if self.chart.running and self.chart.running.out_of_memory and attended:
+            return
         if self.chart.running:
-            self._go_on(self.chart.running, inbox)
+            self.go_on(values or {}, inbox)
+        self._write_after()
         for plan in self.created.plans[len(self.chart.passes) :]:
             self.run_pass(make_plan(plan), inbox)
+        self._work_off(inbox)
+
+    def _work_off(self, inbox: Callable[[], list[dict[str, Any]]]) -> None:
+        """Run the passes that wait for their turn; one that cannot be run takes the others with it."""
+        while self.chart.queue:
+            try:
+                self.run_pass(make_plan(self.chart.queue[0]), inbox)
+            except InputError:
+                self.emit(events.Queued(plans=[]))
+                raise
 
     def _diagnose(self, stage: str) -> None:
         for found in measure(self.patient, self.probes):
             if isinstance(found, HeadMap):
-                self.emit(events.Diagnosed(stage=stage, head_map=found))
+                self.emit(events.Diagnosed(stage=stage, head_map=found, mlp_dormancy=dormancy(self.patient)))
             else:
                 self.emit(events.Progress(what="diagnosing", done=found, total=len(self.probes)))
 
-    def _go_on(self, pass_: PassChart, inbox: Callable[[], list[dict[str, Any]]]) -> None:
-        plan = make_plan(pass_.started.plan)
+    def go_on(self, values: dict[str, Any], inbox: Callable[[], list[dict[str, Any]]] = no_commands) -> None:
+        """Take up the pass that was begun and did not end, with ``values`` of its plan set anew.
+
+        Raises:
+            InputError: there is none, or a value cannot be set.
+            Failure: it runs out of memory again.
+        """
+        pass_ = self.chart.running
+        if pass_ is None:
+            raise InputError("no pass is waiting to go on")
+        found = changes(make_plan(pass_.plan), values)
+        if found:
+            self.emit(events.Changed(number=pass_.number, step=pass_.saved_step, values=found))
         saved = (self.session.pass_folder(pass_.number) / STATE).exists()
-        self._run(plan, pass_.number, pass_.targets, pass_.cut if saved else None, inbox)
+        self._run(make_plan(pass_.plan), pass_.number, pass_.targets, pass_.cut if saved else None, inbox)
+        self._write_after()
 
     def run_pass(self, plan: Plan, inbox: Callable[[], list[dict[str, Any]]] = no_commands) -> None:
         """Operate by ``plan`` on the model as it stands.
 
         Raises:
-            InputError: its targets or corpus do not serve, or the disk is full.
+            InputError: its targets or corpus do not serve, or the disk or the memory is too small.
+            Failure: out of memory in mid-pass; its state is kept.
         """
         self._run(plan, len(self.chart.passes) + 1, None, None, inbox)
+        self._write_after()
 
     def _run(
         self,
@@ -151,6 +193,7 @@ class Worker:
         assert self.chart.stock is not None
         assert self.chart.head_map is not None
         self.emit(events.Progress(what="reading the corpus"))
+        earlier = [load_patch(self.session.patch(done.number)) for done in self.chart.standing]
         setting = prepare(
             self.patient,
             plan,
@@ -158,28 +201,72 @@ class Worker:
             self.session.pass_folder(number),
             self.chart.stock,
             self.chart.head_map,
-            [load_patch(self.session.patch(done.number)) for done in self.chart.standing],
+            earlier,
             self.probes,
-            self._other_texts(plan.length),
+            {name: first_samples(self.patient, name, plan.length, WATCHED) for name in plan.watch},
             lambda tokens: self.emit(events.Progress(what="reading the corpus", done=tokens)),
             targets,
         )
+        if plan.generate and "stock" not in self.chart.generated:
+            with taken_off(self.patient, earlier):
+                self._emit_all(written(self.patient, "stock", plan.seed))
         self.emit(events.Progress(what="measuring stock" if number == 1 else "measuring before the pass"))
-        for event in operate(setting, inbox, cut):
+        self._emit_all(operate(setting, inbox, cut, self._look))
+
+    def _write_after(self) -> None:
+        """Let the model go on with the prompts after a pass that asked for it; also where a kill came between."""
+        if not self.chart.standing:
+            return
+        last = self.chart.standing[-1]
+        if last.plan.get("generate") and f"pass-{last.number}" not in self.chart.generated:
+            self._emit_all(written(self.patient, f"pass-{last.number}", last.plan["seed"]))
+
+    def _emit_all(self, found: Iterator[events.Event]) -> None:
+        for event in found:
             self.emit(event)
 
-    def _other_texts(self, length: int) -> dict[str, torch.Tensor]:
-        packed = {}
-        for name, path in demo.other_texts(self.created.model).items():
-            packed[name] = pack_text(self.patient, path.read_text("utf-8"), length, OTHER_SAMPLES)
-        return packed
+    @property
+    def stage(self) -> str:
+        """The state of the model now."""
+        running = self.chart.running
+        if running:
+            return f"pass-{running.number}-step-{running.step}"
+        return f"pass-{self.chart.standing[-1].number}" if self.chart.standing else "stock"
+
+    def _look(self, command: dict[str, Any]) -> Iterator[events.Event]:
+        """Carry out a command that only looks at the model; a wrong one is refused."""
+        try:
+            match command.get("command"):
+                case "attention":
+                    head = Head(int(command.get("layer", 0)), int(command.get("head", 0)))
+                    yield from attention(self.patient, self.stage, head, self.probes, int(command.get("text", 0)))
+                case "generate":
+                    yield from written(self.patient, self.stage, self.created.seed)
+                case "contributions":
+                    yield from self._contributions(str(command.get("text") or ""))
+                case other:
+                    raise InputError(f"unknown command {other!r}")
+        except (InputError, TypeError, ValueError) as error:
+            yield events.Refused(message=str(error))
+
+    def _contributions(self, source: str) -> Iterator[events.Event]:
+        """What each head is worth on a text; without one, on what the last pass was trained on."""
+        if not source:
+            plans = [p.plan for p in self.chart.passes] or [demo.pass_defaults(self.created.model)]
+            source = next(iter(plans[-1].get("corpus", [])), "")
+        if not source:
+            raise InputError("name a text to measure on: a file, a folder or a hub name")
+        yield from contributed(self.patient, self.stage, source, first_samples(self.patient, source, LENGTH, SAMPLES))
 
     def undo(self) -> None:
-        """Give the slices of the last standing pass their originals back.
+        """Give the slices of the last standing pass their originals back, or give up one that did not end.
 
         Raises:
             InputError: no pass stands.
         """
+        if self.chart.running:  # it stands still, and its slices hold their originals
+            self.emit(events.Undone(number=self.chart.running.number))
+            return
         if not self.chart.standing:
             raise InputError("there is no pass to undo")
         last = self.chart.standing[-1].number
@@ -204,7 +291,7 @@ class Worker:
             for command in self.inbox():
                 try:
                     self._obey(command)
-                except InputError as error:
+                except (InputError, Failure) as error:
                     self.emit(events.Refused(message=str(error)))
                 idle_since = time.monotonic()
             if self.leaving:
@@ -214,28 +301,41 @@ class Worker:
     def _obey(self, command: dict[str, Any]) -> None:
         match command.get("command"):
             case "operate":
-                self.run_pass(make_plan(dict(command.get("plan", {}))), self.inbox)
+                plans = [make_plan(dict(plan)) for plan in (command.get("plan", {}), *command.get("then", []))]
+                if self.chart.running:
+                    raise InputError(f"pass {self.chart.running.number} is not over: let it go on, or undo it")
+                self.emit(events.Queued(plans=[plan.model_dump() for plan in plans]))
+                self._work_off(self.inbox)
             case "undo":
                 self.undo()
             case "accept":
                 self.accept()
             case "note":
                 self.emit(events.Note(text=str(command.get("text", ""))))
-            case "pause" | "continue" | "check" | "stop":
+            case "continue" if self.chart.running:
+                self.go_on({k: v for k, v in command.items() if k not in ("command", "time")}, self.inbox)
+                self._work_off(self.inbox)
+            case "pause" | "continue" | "check" | "stop" | "set":
                 raise InputError("no pass is running")
-            case other:
-                raise InputError(f"unknown command {other!r}")
+            case _:
+                self._emit_all(self._look(command))
 
 
-def carry_out(session: Session, show: Callable[[Entry], None] = lambda entry: None) -> None:
+def carry_out(
+    session: Session, show: Callable[[Entry], None] = lambda entry: None, values: dict[str, Any] | None = None
+) -> None:
     """Hold a session, do what is left of it, and leave; nobody asks, ``show`` listens.
+
+    Args:
+        values: of the plan of the pass that did not end, set anew
 
     Raises:
         InputError: it is held by another worker, or cannot be opened.
+        Failure: out of memory in mid-pass.
     """
     with session.held():
         worker = Worker(session, show)
-        worker.open()
+        worker.open(values=values or {})
         worker.close()
 
 
@@ -249,7 +349,10 @@ def work(session: Session) -> None:
     with session.held():
         worker = Worker(session)
         try:
-            worker.open(worker.inbox)
+            try:
+                worker.open(worker.inbox, attended=True)
+            except Failure as error:  # the operator may choose how to go on
+                worker.emit(events.Refused(message=str(error)))
             worker.serve()
             worker.close()
         except Exception as error:

@@ -32,7 +32,7 @@ SEED = 7
 def begin(root: Path, place: Path) -> Session:
     plan = make_plan(
         {"targets": "L0-H1 | L1 x H0-2 | L2-H3", "corpus": [str(place / "birds.txt")], "steps": 20, "check_every": 2}
-        | {"lr": 1e-2, "length": 32, "micro_batch": 2, "accumulate": 2}
+        | {"lr": 1e-2, "length": 32, "micro_batch": 2, "accumulate": 2, "generate": False}
     )
     request = events.Created(session="", model=str(place / "tiny"), device="cpu", plans=[plan.model_dump()])
     return create_session(root, request)

@@ -19,6 +19,7 @@ from typing import Any
 from engine import events, record
 from engine.chart import read_chart
 from engine.drift import Drift, ZoneDrift
+from engine.generation import Prompt, judge
 from engine.heads import HeadMap, ProbeText, Rows
 from engine.journal import Writer
 from engine.plan import Plan
@@ -149,6 +150,27 @@ def ended(number: int = 1, **other: Any) -> events.PassEnded:
     return replace(made, **other)
 
 
+def generated(stage: str = "stock", text: str = " the dog the dog") -> events.Generated:
+    """Two continuations of 4 tokens each; the first is as given."""
+    return events.Generated(
+        stage=stage,
+        temperature=0.7,
+        top_p=0.92,
+        new_tokens=4,
+        seed=42,
+        continuations=[
+            judge(Prompt("fox", "The fox saw", "narrative", "en"), text, 4),
+            judge(Prompt("sum", "def sum(a, b):", "code", "code"), "\n    return a + b", 4),
+        ],
+    )
+
+
+def contributed(stage: str = "stock") -> events.Contributed:
+    """Every head is worth a hundredth of its BOS mass."""
+    rows = [[round(mass / 100, 6) for mass in row] for row in STOCK]
+    return events.Contributed(stage=stage, text="bible.txt", samples=8, tokens=4_088, loss=4.86, rows=rows)
+
+
 DIAGNOSED = [CREATED, WORKER, LOADED, diagnosed()]
 """Created, loaded and diagnosed."""
 
@@ -167,6 +189,60 @@ ONE_PASS = [
     events.Note(text="woken heads do some work"),
     events.Closed(),
 ]
+
+
+BIRDS = replace(
+    SOURCE,
+    source="birds.txt",
+    documents=40,
+    heldout_documents=4,
+    train_tokens=2_000,
+    heldout_tokens=200,
+    repeat=3,
+    duplicates=2,
+    broken=5,
+    broken_first=["birds.txt:7: no JSON object", "birds.txt:9: holds no `text`"],
+    encoding_errors=1,
+)
+"""A second source, of whose lines not all could be read."""
+
+WHOLE_PASS = [
+    CREATED,
+    WORKER,
+    LOADED,
+    replace(diagnosed(), mlp_dormancy=[0.02, 0.0, 0.01]),
+    generated(),
+    contributed(),
+    replace(
+        started(checkpointing=True, generate=True),
+        corpus=[SOURCE, BIRDS],
+        heldout_sources_stock={"bible.txt": 140.0, "birds.txt": 90.0},
+        ablation_heads_stock=[0.02, -0.001],
+        ablation_tokens=2_032,
+        memory_bytes=1_200_000_000,
+    ),
+    replace(
+        cut(),
+        heldout_sources={"bible.txt": 144.0, "birds.txt": 93.0},
+        ablation_loss=0.0,
+        ablation_heads=[0.0, 0.0],
+    ),
+    step(1),
+    check(20, 70.0),
+    events.Changed(number=1, step=20, values={"micro_batch": 2, "accumulate": 4, "checkpointing": True}),
+    step(40),
+    check(40, 55.2),
+    replace(diagnosed("pass-1", head_map(AFTER, ENTROPY_AFTER)), mlp_dormancy=[0.02, 0.0, 0.04]),
+    ended(
+        heldout_sources={"bible.txt": 60.0, "birds.txt": 40.0},
+        ablation_heads_after=[0.512, 0.25],
+        peak_memory_bytes=1_340_000_000,
+        trained_tokens=40_960,
+    ),
+    generated("pass-1", " over the hill <p>"),
+    contributed("pass-1"),
+]
+"""A pass of which everything is told that can be."""
 
 
 def tell(folder: Path, told: Iterable[events.Event], keep_record: bool = True) -> Session:

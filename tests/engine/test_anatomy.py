@@ -138,7 +138,6 @@ def test_bloom_may_spell_its_shape_otherwise():
         ({"n_layer": "many"}, "does not describe a bloom model"),
         ({"hidden_size": math.inf}, "does not describe a bloom model"),
         ({"slow_but_exact": True, "pretraining_tp": 2}, "set it to false"),
-        ({"quantization_config": {}}, "quantised"),
     ],
 )
 def test_other_configs_are_refused_in_words(change, says):

@@ -15,6 +15,15 @@ EVERY_KIND = [
     events.Progress(what="loading", done=3, total=10),
     story.LOADED,
     story.diagnosed(),
+    events.Attention(
+        stage="stock",
+        layer=1,
+        head=2,
+        text="letter",
+        tokens=["<s>", "My"],
+        top=[[[0, 1.0]], [[0, 0.9], [1, 0.1]]],
+        received=[0.95, 0.05],
+    ),
     story.SOURCE,
     story.started(),
     story.cut(),
@@ -24,7 +33,14 @@ EVERY_KIND = [
     events.Paused(number=1, step=20),
     events.Continued(number=1, step=20),
     events.Resumed(number=1, step=20),
+    events.Queued(plans=[{"targets": "sick"}]),
+    events.Changed(number=1, step=20, values={"check_every": 5}),
+    events.OutOfMemory(
+        number=1, step=20, micro_batch=4, accumulate=2, offered_micro_batch=2, offered_accumulate=4, checkpointing=False
+    ),
     story.ended(spreading=[2]),
+    story.generated(),
+    story.contributed(),
     events.Undone(number=1),
     events.Accepted(number=1),
     events.Note(text="a note"),
@@ -57,6 +73,8 @@ def test_what_a_newer_program_adds_is_passed_over(event):
             data[name]["outside"]["median"] = 0.1
     if "head_map" in data:
         data["head_map"]["sink_mass"] = []
+    if event.kind == "generated":
+        data["continuations"][0]["mood"] = "calm"
     if event.kind == "pass_started":
         data["corpus"][0]["language"] = "en"
     assert from_dict(data) == event

@@ -1,6 +1,8 @@
+import psutil
+
 from engine.anatomy import anatomy_of
 from engine.plan import make_plan
-from engine.preflight import preflight
+from engine.preflight import free_ram, memory_bytes, preflight, smaller, what_fits
 from engine.targets import Model, resolve
 from tests.engine.test_anatomy import BLOOM_1B7
 from tests.engine.test_targets import PASS_1
@@ -46,3 +48,30 @@ def test_the_disk_holds_patch_and_state_twice():
     trained = estimate("L20-H9").trained_parameters
     # patch: new and old values in two bytes each; state: master and two moments in four, the best in two
     assert estimate("L20-H9").disk_bytes >= 2 * (4 * trained + 14 * trained)
+
+
+def test_smaller_micro_batches_keep_the_samples_per_step():
+    plan = make_plan({"targets": "all", "micro_batch": 6, "accumulate": 2})
+    found = list(smaller(plan))
+    assert found[:4] == [{"micro_batch": n, "accumulate": 12 // n} for n in (4, 3, 2, 1)]
+    assert found[4] == {"checkpointing": True}
+    assert found[-1] == {"micro_batch": 1, "accumulate": 12, "checkpointing": True}
+    assert list(smaller(make_plan({"targets": "all", "checkpointing": True}))) == []
+
+
+def test_what_fits_is_the_gentlest_change_that_does():
+    targets = resolve(PASS_1, Model(24, 16))
+    plan = make_plan({"targets": PASS_1, "micro_batch": 8, "accumulate": 1})
+
+    def needs(**values):
+        return memory_bytes(ANATOMY, targets, plan.model_copy(update=values), "bfloat16")
+
+    assert needs() > needs(micro_batch=4) > needs(micro_batch=2) > needs(micro_batch=1)
+    assert needs(checkpointing=True) < needs()
+    room = needs(micro_batch=2)
+    assert what_fits(ANATOMY, targets, plan, "bfloat16", 2048, room) == {"micro_batch": 2, "accumulate": 4}
+    assert what_fits(ANATOMY, targets, plan, "bfloat16", 2048, 10**9) == {}
+
+
+def test_free_memory_is_what_the_machine_has_at_most():
+    assert 0 < free_ram() <= psutil.virtual_memory().total

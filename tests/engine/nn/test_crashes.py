@@ -72,7 +72,7 @@ def trapped(trap: Trap) -> Iterator[None]:
         patch.setattr(os, "fsync", trapped_fsync)
         patch.setattr(Path, "replace", trapped_replace)
         patch.setattr(journal, "_write", trapped_append)
-        for module in ("engine.files", "engine.nn.state", "engine.nn.patch"):
+        for module in ("engine.files", "engine.nn.tensorfile", "engine.nn.tokens"):
             patch.setattr(f"{module}.write_atomic", trapped_atomic)
         yield
 
@@ -80,23 +80,27 @@ def trapped(trap: Trap) -> Iterator[None]:
 def begin(root: Path, folder: Path, corpus: Path, texts: Path) -> Session:
     plan = make_plan(
         {"targets": "L1-H0 | L2-H3", "corpus": [str(corpus)], "steps": 2, "check_every": 2, "lr": 1e-2}
-        | {"length": 16, "micro_batch": 1, "accumulate": 1, "heldout_samples": 4}
+        | {"length": 16, "micro_batch": 1, "accumulate": 1, "heldout_samples": 4, "generate": False}
     )
     request = events.Created(session="", model=str(folder), device="cpu", texts=str(texts), plans=[plan.model_dump()])
     return create_session(root, request)
 
 
-def test_a_crash_anywhere_leaves_a_session_that_resumes(folder: Path, corpus: Path, tmp_path: Path) -> None:
+def test_a_crash_anywhere_leaves_a_session_that_resumes(
+    folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("a few words to measure on\n")
     whole = begin(tmp_path / "whole", folder, corpus, texts)
     counter = Trap(None)
+    monkeypatch.setenv("HEADSURGEON_CACHE", str(tmp_path / "cache"))  # each time an empty one, which is written too
     with trapped(counter):
         carry_out(whole)
     assert counter.count > 50
     wanted, done = whole.patch(1).read_bytes(), record.load(whole).passes[0]
     for point in range(1, counter.count + 1):
         session = begin(tmp_path / f"{point}", folder, corpus, texts)
+        monkeypatch.setenv("HEADSURGEON_CACHE", str(tmp_path / f"cache-{point}"))
         with trapped(Trap(point)), pytest.raises(Crash):
             carry_out(session)
         carry_out(session)

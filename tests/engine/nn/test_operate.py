@@ -9,16 +9,19 @@ import pytest
 import torch
 
 from engine import events
-from engine.errors import InputError
+from engine.errors import Failure, InputError
 from engine.files import sha256_of
 from engine.heads import HeadMap
-from engine.nn import operate as operating
+from engine.nn import training
 from engine.nn.attention import measure
 from engine.nn.load import Patient, load
-from engine.nn.operate import Setting, learning_rate, operate, prepare
+from engine.nn.operate import operate
 from engine.nn.patch import load_patch
+from engine.nn.setting import Setting, prepare, require_memory
 from engine.plan import Plan
+from engine.preflight import memory_bytes
 from engine.probes import Probe
+from engine.targets import Model, resolve
 
 PROBES = [Probe("a", "a few words to measure on"), Probe("b", "and some more of them, a little longer")]
 TARGETS = "L0-H1 | L1 x H0-1 | L2-H3"
@@ -55,7 +58,8 @@ def of_kind(found: list[events.Event], kind: type) -> list[Any]:
 
 
 def timeless(found: list[events.Event]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in events.to_dict(e).items() if k != "seconds"} for e in found]
+    measured = ("seconds", "peak_memory_bytes")
+    return [{k: v for k, v in events.to_dict(e).items() if k not in measured} for e in found]
 
 
 def test_a_pass_tells_its_story_in_order(folder: Path, corpus: Path, tmp_path: Path) -> None:
@@ -173,13 +177,13 @@ def test_patience_ends_a_pass_that_gets_worse(folder: Path, corpus: Path, tmp_pa
 def test_three_steps_without_a_number_end_the_pass_with_the_best(
     folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = operating.token_losses, iter(range(10**6))
+    real, calls = training.token_losses, iter(range(10**6))
 
     def broken(patient: Patient, samples: torch.Tensor) -> torch.Tensor:
         loss = real(patient, samples)
         return loss * float("nan") if next(calls) in (4, *range(12, 100)) else loss  # two calls a step
 
-    monkeypatch.setattr(operating, "token_losses", broken)
+    monkeypatch.setattr(training, "token_losses", broken)
     found = run(folder, make_plan(corpus), tmp_path / "s")
     ended = of_kind(found, events.PassEnded)[0]
     assert (ended.outcome, ended.step, ended.refused_steps, ended.kept_step) == ("diverged", 9, 4, 8)
@@ -191,7 +195,8 @@ def test_three_steps_without_a_number_end_the_pass_with_the_best(
 def test_epochs_count_the_corpus(folder: Path, corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     setting = set_up(load(str(folder), device="cpu"), make_plan(corpus, steps=None, epochs=2), tmp_path / "s")
-    assert setting.n_steps == round(2 * len(setting.corpus.train) / 4)
+    assert setting.n_samples == 2 * len(setting.corpus.train)
+    assert setting.n_steps == -(-setting.n_samples // 4)
 
 
 def test_a_damaged_state_gets_a_sentence(folder: Path, corpus: Path, tmp_path: Path) -> None:
@@ -210,10 +215,121 @@ def test_targets_that_select_nothing_are_refused(patient: Patient, corpus: Path,
         set_up(patient, make_plan(corpus, targets="dead & !dead"), tmp_path)
 
 
-def test_the_rate_rises_from_above_zero_and_falls_to_almost_zero() -> None:
-    rates = [learning_rate(step, 100, 25, 1.0) for step in range(100)]
-    assert rates[0] == pytest.approx(0.04)
-    assert rates[24] == rates[25] == 1.0
-    assert rates[62] == pytest.approx(0.5, abs=0.02)
-    assert 0 < rates[99] < 0.001
-    assert rates[25:] == sorted(rates[25:], reverse=True)
+def test_the_last_step_takes_what_is_left(folder: Path, corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    setting = set_up(load(str(folder), device="cpu"), make_plan(corpus, steps=None, epochs=1), tmp_path / "s")
+    setting.n_samples = 10  # two steps of four samples, one of two
+    found = list(operate(setting, nobody))
+    assert [step.tokens for step in of_kind(found, events.Step)] == [64, 128, 160]
+    assert of_kind(found, events.PassEnded)[0].trained_tokens == 160
+
+
+def test_each_target_is_weighed_by_itself_at_every_stage(folder: Path, corpus: Path, tmp_path: Path) -> None:
+    found = run(folder, make_plan(corpus), tmp_path / "s")
+    started, cut, ended = (of_kind(found, k)[0] for k in (events.PassStarted, events.Cut, events.PassEnded))
+    assert len(started.ablation_heads_stock) == len(ended.ablation_heads_after) == 4
+    assert all(worth != 0 for worth in started.ablation_heads_stock + ended.ablation_heads_after)
+    assert cut.ablation_heads == [0.0] * 4  # silent already
+    assert cut.ablation_loss == 0
+    assert started.ablation_tokens == 16 * 15
+    assert list(started.heldout_sources_stock) == [str(corpus)]
+    assert started.heldout_sources_stock[str(corpus)] == started.heldout_perplexity_stock
+    control = of_kind(run(folder, make_plan(corpus, reinit=False), tmp_path / "control"), events.Cut)[0]
+    assert control.ablation_heads == started.ablation_heads_stock
+
+
+def test_perplexity_is_told_per_source_and_weighted_over_all(folder: Path, corpus: Path, tmp_path: Path) -> None:
+    other = tmp_path / "songs.txt"
+    other.write_text("\n\n".join(f"la la {i} tra la la" for i in range(150)))
+    plan = make_plan(corpus, steps=1).model_copy(update={"corpus": [str(corpus), str(other)]})
+    found = run(folder, plan, tmp_path / "s")
+    started = of_kind(found, events.PassStarted)[0]
+    both = started.heldout_sources_stock
+    assert set(both) == {str(corpus), str(other)}
+    assert min(both.values()) < started.heldout_perplexity_stock < max(both.values())
+
+
+def out_of_room(monkeypatch: pytest.MonkeyPatch, at_call: int = 0) -> None:
+    """From a call on, more than one sample at once asks for more memory than any machine has."""
+    real, calls = training.token_losses, iter(range(10**6))
+
+    def hungry(patient: Patient, samples: torch.Tensor) -> torch.Tensor:
+        if next(calls) >= at_call and len(samples) > 1:
+            torch.empty(2**55)
+        return real(patient, samples)
+
+    monkeypatch.setattr(training, "token_losses", hungry)
+
+
+def test_out_of_memory_keeps_the_state_and_a_smaller_micro_batch_goes_on(
+    folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan(corpus)
+    whole = run(folder, plan, tmp_path / "whole")
+    out_of_room(monkeypatch, at_call=12)  # in the seventh step, two micro-batches each
+    patient = load(str(folder), device="cpu")
+    (tmp_path / "torn").mkdir()
+    before = {name: p.clone() for name, p in patient.model.named_parameters()}
+    found: list[events.Event] = []
+    with pytest.raises(Failure, match=r"out of memory in step 7 with micro-batch 2.*resume .*--micro-batch 1"):
+        for event in operate(set_up(patient, plan, tmp_path / "torn"), nobody):
+            found.append(event)
+    assert all(torch.equal(p, before[name]) for name, p in patient.model.named_parameters())
+    last = found[-1]
+    assert isinstance(last, events.OutOfMemory)
+    assert (last.step, last.offered_micro_batch, last.offered_accumulate) == (6, 1, 4)
+    smaller = plan.model_copy(update={"micro_batch": 1, "accumulate": 4})
+    setting = set_up(patient, smaller, tmp_path / "torn")
+    rest = list(operate(setting, nobody, of_kind(found, events.Cut)[0]))
+    assert of_kind(rest, events.Resumed)[0].step == 6
+    assert [s.step for s in of_kind(rest, events.Step)] == [7, 8, 9, 10, 11, 12]
+    one, two = of_kind(whole, events.PassEnded)[0], of_kind(rest, events.PassEnded)[0]
+    assert two.heldout_perplexity == pytest.approx(one.heldout_perplexity, rel=1e-4)
+
+
+def test_where_no_smaller_micro_batch_is_left_checkpointing_is_offered(
+    folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "token_losses", lambda patient, samples: torch.empty(2**55))
+    with pytest.raises(Failure, match="--checkpointing"):
+        run(folder, make_plan(corpus, micro_batch=1), tmp_path / "s")
+
+
+def test_options_of_a_running_pass_can_be_set_and_last(folder: Path, corpus: Path, tmp_path: Path) -> None:
+    commands = {1: {"command": "set", "option": "check_every", "value": 3}}
+    commands |= {2: {"command": "set", "option": "lr", "value": 1.0}}
+    commands |= {3: {"command": "set", "option": "micro_batch", "value": 4}}
+    found = run(folder, make_plan(corpus), tmp_path / "s", asking(commands))
+    assert [c.step for c in of_kind(found, events.Check)] == [3, 6, 9, 12]
+    assert [(c.step, c.values) for c in of_kind(found, events.Changed)] == [
+        (2, {"check_every": 3}),
+        (4, {"micro_batch": 4, "accumulate": 1}),
+    ]
+    assert "lr cannot be set while a pass runs" in of_kind(found, events.Refused)[0].message
+
+
+def test_a_pass_with_checkpointing_ends_as_the_one_without(folder: Path, corpus: Path, tmp_path: Path) -> None:
+    plain = of_kind(run(folder, make_plan(corpus), tmp_path / "plain"), events.PassEnded)[0]
+    again = of_kind(run(folder, make_plan(corpus, checkpointing=True), tmp_path / "again"), events.PassEnded)[0]
+    assert again.heldout_perplexity == pytest.approx(plain.heldout_perplexity, rel=1e-6)
+
+
+def test_a_quantised_patient_is_measured_and_not_operated_on(patient: Patient, corpus: Path, tmp_path: Path) -> None:
+    patient.untrainable = "its weights are quantised"
+    with pytest.raises(InputError, match="can be diagnosed, not operated on: its weights are quantised"):
+        set_up(patient, make_plan(corpus), tmp_path)
+
+
+def test_a_pass_too_large_for_the_memory_is_refused_with_what_would_fit(patient: Patient) -> None:
+    targets = resolve(TARGETS, Model(3, 4))
+    plan = make_plan(Path("birds.txt"), length=4096, micro_batch=8, accumulate=1)
+    whole, quarter = (
+        memory_bytes(patient.anatomy, targets, plan.model_copy(update={"micro_batch": n}), "float32", 64)
+        for n in (8, 2)
+    )
+    require_memory(patient, targets, plan, room=whole)
+    require_memory(patient, targets, plan, room=int(whole / 1.2) + 1)  # within the estimate's tolerance
+    with pytest.raises(InputError, match=r"would need about .* micro-batch 2 and accumulate 4 .* it would need"):
+        require_memory(patient, targets, plan, room=quarter)
+    with pytest.raises(InputError, match="choose fewer targets, or shorter samples"):
+        require_memory(patient, targets, plan, room=1000)

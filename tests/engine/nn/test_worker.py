@@ -11,6 +11,7 @@ from engine import events, record
 from engine.chart import read_chart
 from engine.errors import InputError
 from engine.files import sha256_of
+from engine.nn import training
 from engine.nn.attention import statistics
 from engine.nn.worker import Worker, session_patches
 from engine.plan import make_plan
@@ -27,7 +28,8 @@ def session(folder: Path, tmp_path: Path) -> Session:
 
 
 def plan_for(corpus: Path, targets: str = "L1-H0 | L2-H3", **values: Any) -> dict[str, Any]:
-    few = {"steps": 4, "lr": 1e-2, "length": 16, "micro_batch": 2, "accumulate": 1, "check_every": 2}
+    few: dict[str, Any] = {"steps": 4, "lr": 1e-2, "length": 16, "micro_batch": 2, "accumulate": 1, "check_every": 2}
+    few["generate"] = False
     return {"targets": targets, "corpus": [str(corpus)], **few, **values}
 
 
@@ -115,7 +117,7 @@ def test_commands_from_before_the_worker_are_not_obeyed(session: Session) -> Non
 def test_a_pass_works_on_what_the_one_before_left_and_both_come_off(session: Session, corpus: Path) -> None:
     first = sent(session, ("operate", {"plan": plan_for(corpus)}))
     ids = torch.arange(4, 30)
-    after_one = statistics(first.patient, ids)[0]
+    after_one = statistics(first.patient, ids[None])[0][0]
     both = sent(session, ("operate", {"plan": plan_for(corpus, targets="L1 x H0-1")}))
     assert [p.number for p in both.chart.standing] == [1, 2]
     one, two = (p.started for p in both.chart.passes)
@@ -125,12 +127,12 @@ def test_a_pass_works_on_what_the_one_before_left_and_both_come_off(session: Ses
     paths, _ = session_patches(session)
     assert [p.parent.name for p in paths] == ["pass-1", "pass-2"]
     one_off = sent(session, ("undo", {}))
-    assert torch.equal(statistics(one_off.patient, ids)[0], after_one)
+    assert torch.equal(statistics(one_off.patient, ids[None])[0][0], after_one)
     assert record.load(session).passes[1].outcome == "undone"
     both_off = sent(session, ("undo", {}))
     stock = torch.tensor(both_off.chart.stock.by_text).mean(0)  # type: ignore[union-attr]
     texts = [both_off.patient.ids(line) for line in TEXTS.splitlines()]
-    now = torch.stack([statistics(both_off.patient, t)[0] for t in texts]).mean(0)
+    now = torch.stack([statistics(both_off.patient, t[None])[0][0] for t in texts]).mean(0)
     assert torch.allclose(now, stock, atol=1e-4)
     with pytest.raises(InputError, match="no finished pass"):
         session_patches(session)
@@ -170,3 +172,102 @@ def test_a_damaged_record_stops_the_worker_before_it_writes(session: Session) ->
     session.record.unlink()
     sent(session)
     assert record.load(session).session.state == "diagnosed"
+
+
+def test_passes_wait_for_their_turn_and_outlive_the_worker(session: Session, corpus: Path) -> None:
+    plans = [plan_for(corpus), plan_for(corpus, targets="L0-H2"), plan_for(corpus, targets="L1-H1")]
+
+    def stop_in_second(entry: Any) -> None:
+        if isinstance(entry.event, events.Step) and (entry.event.number, entry.event.step) == (2, 3):
+            raise KeyboardInterrupt
+
+    worker = Worker(session, stop_in_second)
+    session.send("operate", plan=plans[0], then=plans[1:])
+    worker.open(worker.inbox)
+    with pytest.raises(KeyboardInterrupt):
+        worker.serve()
+    assert [plan["targets"] for plan in read_chart(session).queue] == ["L1-H1"]
+    sent(session)
+    chart = read_chart(session)
+    assert [(p.started.plan["targets"], p.outcome) for p in chart.passes] == [
+        ("L1-H0 | L2-H3", "completed"),
+        ("L0-H2", "completed"),
+        ("L1-H1", "completed"),
+    ]
+    assert chart.queue == []
+
+
+def test_a_queued_pass_that_cannot_be_run_takes_the_rest_with_it(session: Session, corpus: Path) -> None:
+    then = [plan_for(corpus, targets="dead & !dead"), plan_for(corpus)]
+    worker = sent(session, ("operate", {"plan": plan_for(corpus), "then": then}))
+    assert [p.outcome for p in worker.chart.passes] == ["completed"]
+    assert worker.chart.queue == []
+    assert "select no head" in worker.chart.message
+
+
+def test_out_of_memory_waits_for_the_operator_and_goes_on_with_less(
+    session: Session, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = training.token_losses
+
+    def hungry(patient: Any, samples: torch.Tensor) -> torch.Tensor:
+        if len(samples) > 1:
+            torch.empty(2**55)
+        return real(patient, samples)
+
+    monkeypatch.setattr(training, "token_losses", hungry)
+    torn = sent(session, ("operate", {"plan": plan_for(corpus)}))
+    assert torn.chart.passes[0].outcome == "out_of_memory"
+    assert "nothing is lost" in torn.chart.message
+    waiting = Worker(session)
+    waiting.open(waiting.inbox, attended=True)
+    assert waiting.chart.passes[0].outcome == "out_of_memory"
+    session.send("operate", plan=plan_for(corpus))
+    session.send("continue", micro_batch=1)
+    session.send("quit")
+    waiting.serve()
+    refused = [e.event.message for e in _entries(session) if isinstance(e.event, events.Refused)]
+    assert "pass 1 is not over" in refused[-1]
+    done = record.load(session).passes[0]
+    assert (done.outcome, done.steps_done) == ("completed", 4)
+    assert (done.micro_batch, done.accumulate) == (1, 2)
+    assert done.change == [{"step": 0, "micro_batch": 1, "accumulate": 2}]
+
+
+def test_a_pass_that_stands_still_can_be_given_up(
+    session: Session, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = training.token_losses
+    monkeypatch.setattr(training, "token_losses", lambda patient, samples: torch.empty(2**55))
+    sent(session, ("operate", {"plan": plan_for(corpus)}))
+    monkeypatch.setattr(training, "token_losses", real)
+    waiting = Worker(session)
+    waiting.open(waiting.inbox, attended=True)
+    session.send("undo")
+    session.send("operate", plan=plan_for(corpus, targets="L0-H2"))
+    session.send("quit")
+    waiting.serve()
+    assert [(p.number, p.outcome) for p in record.load(session).passes] == [(1, "undone"), (2, "completed")]
+
+
+def test_looking_at_the_patient(session: Session, corpus: Path) -> None:
+    worker = sent(
+        session,
+        ("attention", {"layer": 1, "head": 2, "text": 1}),
+        ("attention", {"layer": 9, "head": 0}),
+        ("contributions", {}),
+        ("contributions", {"text": str(corpus)}),
+    )
+    seen = [e.event for e in _entries(session) if isinstance(e.event, events.Attention)]
+    assert [(e.stage, e.layer, e.head, e.text) for e in seen] == [("stock", 1, 2, "line 2")]
+    refused = [e.event.message for e in _entries(session) if isinstance(e.event, events.Refused)]
+    assert "has no head L9-H0" in refused[0]
+    assert "name a text to measure on" in refused[1]
+    assert [len(row) for row in worker.chart.contributions["stock"].rows] == [4, 4, 4]
+
+
+def test_what_the_model_writes_is_kept_for_stock_and_after(session: Session, corpus: Path) -> None:
+    sent(session, ("operate", {"plan": plan_for(corpus, generate=True)}))
+    raw = tomllib.loads(session.record.read_text())
+    assert set(raw["generation"]) == {"stock", "pass-1"}
+    assert len(raw["generation"]["pass-1"]["text"]) == 50
