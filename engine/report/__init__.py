@@ -11,9 +11,11 @@ from engine.files import write_text
 from engine.report.blocks import Block, Figures
 from engine.report.material import Material, gather
 from engine.report.passes import pass_section
-from engine.report.tables import checks_csv, heads_csv
+from engine.report.tables import checks_csv, contribution_csv, generation_csv, heads_csv, perplexities_csv, targets_csv
 from engine.report.whole import closing, heads, how_to_read, measured_on, opening, patient
-from engine.report.words import html, markdown
+from engine.report.words import fenced, html, lines_of, markdown
+from engine.report.worth import contribution
+from engine.report.written import generation, texts
 from engine.session import Session
 
 _TEMPLATES = jinja2.Environment(
@@ -23,7 +25,7 @@ _TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.filters |= {"markdown": markdown, "html": html}
+_TEMPLATES.filters |= {"markdown": markdown, "html": html, "fenced": fenced, "lines_of": lines_of}
 
 
 def write_report(session: Session, to: Path) -> list[Path]:
@@ -47,15 +49,23 @@ def render(material: Material) -> dict[str, str]:
     blocks = _blocks(material)
     title = f"Head surgery on {material.record.session.model}"
     pictures = {figure.file: figure.svg for b in blocks if isinstance(b, Figures) for figure in b.figures}
+    seldom = {  # those that are no more than a header are left out
+        "targets.csv": targets_csv(material),
+        "perplexities.csv": perplexities_csv(material),
+        "generation.csv": generation_csv(material),
+        "contribution.csv": contribution_csv(material),
+    }
     return {
         "report.md": _TEMPLATES.get_template("report.md.jinja").render(blocks=blocks),
         "report.html": _TEMPLATES.get_template("report.html.jinja").render(blocks=blocks, title=title),
         "heads.csv": heads_csv(material),
         "checks.csv": checks_csv(material),
+        **{name: text for name, text in seldom.items() if text.count("\n") > 1},
         **{name: svg + "\n" for name, svg in pictures.items()},
     }
 
 
 def _blocks(m: Material) -> list[Block]:
     passes = [block for p in m.record.passes for block in pass_section(m, p)]
-    return [*opening(m), *how_to_read(m), *patient(m), *measured_on(m), *heads(m), *passes, *closing(m)]
+    before = [*opening(m), *how_to_read(m), *patient(m), *measured_on(m), *heads(m)]
+    return [*before, *passes, *generation(m), *contribution(m), *closing(m), *texts(m)]

@@ -39,6 +39,22 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Listing:
+    """Short entries, one a line."""
+
+    kind: ClassVar[str] = "listing"
+    rows: list[Text]
+
+
+@dataclass(frozen=True)
+class Excerpts:
+    """Whole texts from outside, line by line as they are, each under its label."""
+
+    kind: ClassVar[str] = "excerpts"
+    rows: list[tuple[Text, str]]
+
+
+@dataclass(frozen=True)
 class Figure:
     """A picture that is a file of its own too."""
 
@@ -55,4 +71,15 @@ class Figures:
     figures: list[Figure]
 
 
-Block = Heading | Paragraph | Facts | Table | Figures
+@dataclass(frozen=True)
+class Fold:
+    """What can be folded away where a format knows how; elsewhere it stands under a heading."""
+
+    kind: ClassVar[str] = "fold"
+    level: int
+    text: Text
+    blocks: list[Block]
+    open: bool = False
+
+
+Block = Heading | Paragraph | Facts | Table | Listing | Excerpts | Figures | Fold

@@ -94,6 +94,8 @@ def _map(table: DiagnosisTable, thresholds: Thresholds) -> HeadMap:
         entropy=table.entropy,
         bos_low=table.bos_low,
         bos_high=table.bos_high,
+        entropy_low=table.entropy_low,
+        entropy_high=table.entropy_high,
         texts=[ProbeText(text.name, text.tokens, text.first_token) for text in table.texts],
         thresholds=thresholds,
     )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from engine.heads import Head
 from engine.record import PassTable, ZoneDriftTable
 from engine.report.blocks import Block, Facts, Figure, Figures, Heading, Paragraph, Table
+from engine.report.corpus import corpus
 from engine.report.curve import Curve, curve_picture
 from engine.report.grid import head_grid
 from engine.report.material import After, Material, after, best_check, targets_of
 from engine.report.words import NOT_KNOWN, Code, Text, figure, grouped, perplexity, share
+from engine.report.working import working
+from engine.show import size
 from engine.targets import Model, write, zones
 
 OUTCOMES = {
@@ -18,10 +22,12 @@ OUTCOMES = {
     "patience": "stopped by its patience: the held-out perplexity no longer fell",
     "stopped": "stopped by the operator, the best slices kept",
     "stopped_last": "stopped by the operator, the last slices kept",
+    "diverged": "three steps in a row were refused as not finite",
     "failed": "it failed",
     "undone": "the slices got their originals back",
     "running": "it has not ended; figures are those of its last check",
     "paused": "it is paused; figures are those of its last check",
+    "out_of_memory": "it stands still, as a step did not fit into memory; figures are those of its last check",
 }
 
 
@@ -29,13 +35,14 @@ def pass_section(m: Material, p: PassTable) -> list[Block]:
     """One pass, from its targets to its drift."""
     now = after(p)
     told = f" ({OUTCOMES[p.outcome]})" if p.outcome in OUTCOMES else ""
+    outcome = p.outcome + told + (", accepted" if p.accepted else "")
     return [
         Heading(2, [f"Pass {p.number}"]),
-        Facts([("outcome", [p.outcome + told + (", accepted" if p.accepted else "")]), *_what(m, p), *_how(p)]),
+        Facts([("outcome", [outcome]), *_what(m, p), *_how(p), *_memory(m, p)]),
         Heading(3, ["Corpus"]),
-        _corpus(p),
+        *corpus(p),
         Heading(3, ["Woken and working"]),
-        _working(p, now),
+        *working(m, p, now),
         Heading(3, ["Perplexity"]),
         _perplexities(p, now),
         Heading(3, ["Drift of the heads left alone"]),
@@ -104,49 +111,31 @@ def _how(p: PassTable) -> list[tuple[str, Text]]:
                 f"accumulation {p.accumulate}"
             ],
         ),
+        *([("tokens trained on", [grouped(p.trained_tokens)])] if p.trained_tokens else []),
         ("checks", [f"every {p.check_every} steps, {patience}"]),
+        *([("checkpointing", ["activations computed anew in the backward pass"])] if p.checkpointing else []),
+        *(("changed by the operator", _change(change)) for change in p.change),
         ("seed", [str(p.seed)]),
     ]
 
 
-def _corpus(p: PassTable) -> Table:
-    rows: list[list[Text]] = [
-        [
-            [Code(c.source)],
-            [grouped(c.documents)],
-            [grouped(c.heldout_documents)],
-            [grouped(c.train_tokens)],
-            [grouped(c.heldout_tokens)],
-            [Code(c.sha256[:16])],
-        ]
-        for c in p.corpus
-    ]
-    head = ["source", "documents", "of them held out", "tokens trained on", "tokens held out", "sha256 begins"]
-    return Table(head, rows)
+def _change(change: dict[str, Any]) -> Text:
+    """What was set in mid-pass, and from when on."""
+    parts: list[str | Code] = [f"after step {change.get('step', NOT_KNOWN)}: "]
+    for name, value in change.items():
+        if name != "step":
+            parts += [", "] * (len(parts) > 1) + [Code(f"{name} = {str(value).lower()}")]
+    return parts
 
 
-def _working(p: PassTable, now: After) -> Facts:
-    stock, ablated = figure(p.ablation_loss_stock, 4), figure(p.ablation_loss_after, 4)
-    return Facts(
-        [
-            (
-                "woken at the cut",
-                [_of(p.woken_at_cut, p) + " targets are below the sink threshold before any training"],
-            ),
-            (
-                "woken after training",
-                [_of(now.woken, p) + " targets are below it" + ("" if now.step is None else f" at step {now.step}")],
-            ),
-            (
-                "working",
-                [f"held-out loss lost when the targets are ablated together: stock {stock} → after {ablated} nats"],
-            ),
-        ]
-    )
-
-
-def _of(woken: int | None, p: PassTable) -> str:
-    return NOT_KNOWN if woken is None else f"{woken} of {len(p.target_heads)}"
+def _memory(m: Material, p: PassTable) -> list[tuple[str, Text]]:
+    """What it was estimated to take, and what it took."""
+    told = [f"estimated {size(p.memory_bytes_estimated)}"] if p.memory_bytes_estimated else []
+    if p.memory_bytes_peak:
+        on_gpu = m.record.patient is not None and m.record.patient.device.startswith("cuda")
+        what = "allocated on the GPU at the most" if on_gpu else "resident at the most, the whole program counted"
+        told.append(f"{size(p.memory_bytes_peak)} {what}")
+    return [("memory", ["; ".join(told)])] if told else []
 
 
 def _perplexities(p: PassTable, now: After) -> Table:
@@ -158,6 +147,10 @@ def _perplexities(p: PassTable, now: After) -> Table:
             [perplexity(now.perplexity)],
         ]
     ]
+    if len(p.heldout_sources_stock) > 1:
+        for name, stock in p.heldout_sources_stock.items():
+            cut, after = ((side or {}).get(name) for side in (p.heldout_sources_cut, p.heldout_sources_after))
+            rows.append([["held out of ", Code(name)], [perplexity(stock)], [perplexity(cut)], [perplexity(after)]])
     for name, stock in p.perplexity_stock.items():
         rows.append([[Code(name)], [perplexity(stock)], [""], [perplexity((p.perplexity_after or {}).get(name))]])
     return Table(["text", "stock", "cut", "after" if now.step is None else f"after (step {now.step})"], rows)

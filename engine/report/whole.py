@@ -7,7 +7,7 @@ from engine.record import DiagnosisTable, PatientTable
 from engine.report.blocks import Block, Facts, Figure, Figures, Heading, Paragraph, Table
 from engine.report.grid import head_grid
 from engine.report.material import Material
-from engine.report.words import Code, Text, grouped, quoted, share
+from engine.report.words import Code, Text, grouped, percent, quoted, share, stage_name
 
 
 def opening(m: Material) -> list[Block]:
@@ -134,16 +134,12 @@ def heads(m: Material) -> list[Block]:
     """Counts of every diagnosis side by side, and the grids."""
     if not m.maps:
         return []
-    stages = [(_name(stage), table) for stage, table in m.record.diagnosis.items()]
+    stages = [(stage_name(stage), table) for stage, table in m.record.diagnosis.items()]
     return [
         Heading(2, ["Heads"]),
         Table(["", *(name for name, _ in stages)], _head_rows([table for _, table in stages], m.heads)),
         Figures([stock_grid(m)]),
     ]
-
-
-def _name(stage: str) -> str:
-    return stage.replace("pass-", "after pass ")
 
 
 def _head_rows(tables: list[DiagnosisTable], total: int) -> list[list[Text]]:
@@ -157,6 +153,8 @@ def _head_rows(tables: list[DiagnosisTable], total: int) -> list[list[Text]]:
         ),
         (["borderline"], [grouped(t.borderline) for t in tables]),
     ]
+    if any(t.mlp_dormancy is not None for t in tables):
+        columns.append((["dormant MLP neurons"], [percent(t.mlp_dormancy, 2) for t in tables]))
     return [[label, *([cell] for cell in cells)] for label, cells in columns]
 
 
@@ -176,6 +174,8 @@ def closing(m: Material) -> list[Block]:
         ]
         blocks += [Heading(2, ["Notes"]), Facts(notes)]
     if m.record.environment:
-        versions: list[tuple[str, Text]] = [(name, [Code(v)]) for name, v in m.record.environment.items()]
+        versions: list[tuple[str, Text]] = [
+            (name, [Code(v) if v else "none"]) for name, v in m.record.environment.items()
+        ]
         blocks += [Heading(2, ["Environment"]), Facts(versions)]
     return blocks

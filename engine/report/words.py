@@ -50,9 +50,40 @@ def perplexity(value: float | None) -> str:
     return figure(value, 2)
 
 
+def percent(value: float | None, digits: int = 1) -> str:
+    """A share from 0 to 1 as ``12.5 %``."""
+    return NOT_KNOWN if value is None else f"{100 * value:.{digits}f} %"
+
+
+def signed(nats: float) -> str:
+    """A gain in loss; what is nearly nothing has no sign."""
+    told = f"{nats:+.4f}"
+    return told[1:] if float(told) == 0 else told
+
+
+def stage_name(stage: str) -> str:
+    """A state of the model in words: ``stock``, ``after pass 1``, ``in pass 1 at step 20``."""
+    found = re.fullmatch(r"pass-(\d+)(?:-step-(\d+))?", stage)
+    if not found:
+        return stage
+    return f"after pass {found[1]}" if found[2] is None else f"in pass {found[1]} at step {found[2]}"
+
+
+def lines_of(text: str) -> str:
+    """A text from outside with its line breaks, everything else that cannot be seen spelled out."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def markdown(text: Text, in_table: bool = False) -> str:
     """One line of Markdown that renders as exactly this text."""
     return "".join(_code(part.text, in_table) if isinstance(part, Code) else _escaped(part) for part in text)
+
+
+def fenced(text: str) -> str:
+    """A block of Markdown that renders as exactly these lines: fenced by more backticks than any row of them."""
+    text = lines_of(text)
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return f"{fence}\n{text}\n{fence}"
 
 
 def html(text: Text) -> Markup:
@@ -70,9 +101,13 @@ def _escaped(text: str) -> str:
 def _code(text: str, in_table: bool) -> str:
     """A code span fenced by more backticks than the text has in a row."""
     text = printable(text)
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * (longest + 1)
+    fence = "`" * (_longest_run(text) + 1)
     edge = " " if not text.strip() or text[0] in "` " or text[-1] in "` " else ""
     if in_table:  # cells are split before code is read
         text = text.replace("|", "\\|")
     return f"{fence}{edge}{text}{edge}{fence}"
+
+
+def _longest_run(text: str) -> int:
+    """Most backticks in a row."""
+    return max((len(run) for run in re.findall("`+", text)), default=0)

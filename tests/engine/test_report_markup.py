@@ -1,6 +1,7 @@
 """Names, tokens and notes come from outside: their markup is shown, not obeyed."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from hypothesis import given
@@ -8,11 +9,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from engine import events
+from engine.generation import Prompt, judge
 from engine.heads import HeadMap, ProbeText
-from engine.report.words import Code, html, markdown
+from engine.report.words import Code, fenced, html, lines_of, markdown
 from tests.engine import story
 from tests.engine.story import DIAGNOSED, ONE_PASS, STOCK
-from tests.engine.test_report import report_of
+from tests.engine.test_report import report_of, rows_of
 
 NASTY = '<script>alert("x")</script> | `tick` ``two`` **bold** [a](http://b) ![i](j) &lt; <b> \\ _u_ ~~s~~ # $x$'
 HOSTILE = [
@@ -27,17 +29,42 @@ HOSTILE = [
 ]
 
 
+def foul(name: str, text: str) -> list[events.Event]:
+    """A pass whose sources, prompts and texts are all called ``name``, and read ``text``."""
+    source = replace(story.BIRDS, source=name, sha256=name, broken_first=[name])
+    both = {name: 100.0, "bible.txt": 90.0}
+    prompts = [Prompt(name, name, name, name), Prompt("plain", "The fox", "narrative", "en")]
+    written = replace(story.generated(), continuations=[judge(prompt, text, 4) for prompt in prompts])
+    return [
+        *DIAGNOSED,
+        written,
+        replace(story.contributed(), text=name),
+        replace(story.started(targets=name), corpus=[source], heldout_sources_stock=both, perplexity_stock=both),
+        replace(story.cut(), heldout_sources=both),
+        events.Changed(number=1, step=1, values={"ward": name}),
+        story.ended(heldout_sources=both, perplexity_after=both),
+        replace(written, stage="pass-1"),
+    ]
+
+
+FOUL_TEXT = f"{NASTY}\n</pre></details>\x1b[31m\n~~~\n```\n````\n# heading\n\n    | a | b |\n---\n<!-- \u202e\x00 -->\t"
+
+
 class Tags(HTMLParser):
     """Collects the tags and attributes of a page."""
 
     def __init__(self, page):
         super().__init__()
-        self.tags, self.attributes, self.text = set(), set(), ""
+        self.tags, self.attributes, self.text, self.rows = set(), set(), "", []
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
         self.attributes |= {name for name, _ in attrs}
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append(tag)
 
     def handle_data(self, data):
         self.text += data
@@ -63,7 +90,7 @@ def test_a_page_needs_nothing_from_elsewhere(tmp_path):
 def test_hostile_markdown_renders_as_what_it_is(tmp_path):
     rendered = MarkdownIt("commonmark").enable("table").render(report_of(tmp_path, HOSTILE)["report.md"])
     page = Tags(rendered)
-    assert page.tags <= {"h1", "h2", "h3", "p", "ul", "li", "strong", "code", "img"} | {
+    assert page.tags <= {"h1", "h2", "h3", "h4", "p", "ul", "li", "strong", "code", "pre", "img"} | {
         *("table", "thead", "tbody", "tr", "th", "td")
     }
     assert page.text.count(NASTY) >= 5
@@ -112,3 +139,41 @@ def test_bare_links_stay_text():
 
 def test_characters_that_cannot_be_seen_are_spelled_out():
     assert markdown([Code("a\nb\x1b[31m\u202e")]) == "`a\\nb\\x1b[31m\\u202e`"
+
+
+def test_hostile_sources_prompts_and_texts_leave_the_page_the_same(tmp_path):
+    page = Tags(report_of(tmp_path / "foul", foul(NASTY, FOUL_TEXT))["report.html"])
+    plain = Tags(report_of(tmp_path / "plain", foul("plain.txt", " and so on"))["report.html"])
+    assert page.tags == plain.tags and page.attributes == plain.attributes
+    assert {"details", "summary", "pre", "ul"} <= page.tags
+    assert page.text.count(lines_of(FOUL_TEXT)) == 4  # two prompts, at two stages
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", page.text)
+
+
+def test_hostile_sources_prompts_and_texts_render_in_markdown_as_what_they_are(tmp_path):
+    text = report_of(tmp_path / "foul", foul(NASTY, FOUL_TEXT))["report.md"]
+    plain = report_of(tmp_path / "plain", foul("plain.txt", " and so on"))["report.md"]
+    reader = MarkdownIt("commonmark").enable("table").enable("strikethrough")
+    page, same = Tags(reader.render(text)), Tags(reader.render(plain))
+    assert page.tags == same.tags
+    assert page.text.count(lines_of(FOUL_TEXT)) == 4
+    assert [len(part) for part in page.rows] == [len(part) for part in same.rows]
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", text)
+
+
+def test_hostile_names_stand_in_one_cell_and_start_no_formula(tmp_path):
+    name = '=cmd|"/c calc"!A1,\n@x'
+    files = report_of(tmp_path, foul(name, " and so on"))
+    shown = "'" + name.replace("\n", "\\n")
+    assert {row["text"] for row in rows_of(files["perplexities.csv"])} == {"", shown, "bible.txt"}
+    assert [row["category"] for row in rows_of(files["generation.csv"])] == 2 * ["", shown, "narrative"]
+
+
+many_lines = st.lists(st.sampled_from(["`", "```", "\n```\n", "~~~", "\n", "    ", "# ", "<p>"]) | st.characters())
+
+
+@given(many_lines.map("".join))
+def test_any_lines_survive_a_fence(text):
+    page = rendered(f"before\n\n{fenced(text)}\n\nafter\n")
+    assert page.tags == {"p", "pre", "code"}
+    assert page.text == f"before\n{lines_of(text)}\n\nafter\n"
