@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test pytest venv lint demo soak bench clean
+.PHONY: run test pytest venv lint demo soak bench bench-tui clean
 
 run: venv
 	$(BIN)/headsurgeon --demo
@@ -41,6 +41,10 @@ soak: venv
 
 bench: venv
 	$(BIN)/python -m benchmarks.slices
+
+# The app on a real terminal beside its targets: two to three minutes, best on a quiet machine.
+bench-tui: venv
+	$(BIN)/python -m benchmarks.tui
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

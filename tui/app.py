@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -14,11 +17,13 @@ from textual import events as textual_events
 from textual.binding import BindingType
 from textual.geometry import Size
 
-from tui.commands import DIAGNOSE, LOAD, OPERATE, RECORD, TARGET, Command
+from tui.commands import DIAGNOSE, LOAD, OPERATE, RECORD, TARGET, Command, commands_of, key_of
+from tui.config import Settings, read_settings
 from tui.painter import PaintedApp
-from tui.palette import DARK, LIGHT
+from tui.palette import glyphs
 from tui.screens.base import StepScreen
 from tui.style import CSS
+from tui.themes import THEMES
 
 if TYPE_CHECKING:  # what reads sessions is imported after the first byte is on the terminal
     from engine.session import Session
@@ -39,8 +44,15 @@ class Headsurgeon(PaintedApp[str]):
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = []
 
-    def __init__(self, root: Path | None = None, session: Path | None = None, model: str = "") -> None:
+    def __init__(
+        self, root: Path | None = None, session: Path | None = None, model: str = "", settings: Settings | None = None
+    ) -> None:
         super().__init__()
+        settings = settings or Settings()
+        self.table = settings.table
+        """The commands with the operator's own keys."""
+        self.glyphs = glyphs(settings.glyphs)
+        self.ascii_only = self.glyphs == "ascii"
         self.chosen_root = root
         self.first_session = session
         self.first_model = model
@@ -52,9 +64,10 @@ class Headsurgeon(PaintedApp[str]):
         self.begun: Session | None = None
         """The session that was begun last."""
         self.animation_level = "none"
-        self.register_theme(DARK)
-        self.register_theme(LIGHT)
-        self.theme = "dark"
+        for theme in THEMES.values():
+            self.register_theme(theme)
+        self.theme = settings.theme
+        self.set_keymap(settings.keymap)
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
@@ -84,7 +97,7 @@ class Headsurgeon(PaintedApp[str]):
 
         return sessions_root(self.chosen_root)
 
-    def begin(self, model: str) -> None:
+    def begin(self, model: str, device: str = "auto", dtype: str = "auto") -> None:
         """Begin a new session on a model and start its worker."""
         from engine.errors import InputError
         from engine.events import Created
@@ -93,7 +106,7 @@ class Headsurgeon(PaintedApp[str]):
         from tui.state import State
 
         try:
-            session = create_session(self.root, Created(session="", model=model))
+            session = create_session(self.root, Created(session="", model=model, device=device, dtype=dtype))
         except InputError as error:
             self.load_error = str(error)
             self.go(LOAD)
@@ -115,13 +128,25 @@ class Headsurgeon(PaintedApp[str]):
             self.state = State(Live(session))
         live = self.state.live
         live.poll()
+        gc.freeze()  # what is loaded by now stays; going through it again and again would halt keys for 0.1 s
         live.look_for_worker()
-        if live.chart.running or live.chart.stock is None:
-            live.start_worker()
+        running = live.chart.running
+        if live.chart.stock is None or (running is not None and running.out_of_memory is None):
+            live.start_worker()  # what ran out of memory waits for the operator's answer
         if live.chart.running:
             self.go(OPERATE)
         else:
             self.go(RECORD if live.chart.passes else DIAGNOSE)
+
+    def replay(self, session: Session) -> None:
+        """Tell a session again from its journal."""
+        from tui.replay import Replay
+        from tui.state import State
+
+        self._let_go()
+        self.state = State(Replay(session))
+        self.look()
+        self.go(DIAGNOSE)
 
     def _let_go(self) -> None:
         """Leave the session on the screen; its worker stays only where a pass runs."""
@@ -134,13 +159,16 @@ class Headsurgeon(PaintedApp[str]):
 
     def look(self) -> None:
         """Take in what the journal has gained, and show it. Nothing is drawn when nothing changed."""
-        from engine.events import Failed, Note, PassStarted, Refused
+        from engine.events import Failed, Note, PassEnded, PassStarted, Refused
 
+        self._look_at_terminal()
         if self.state is None:
             return
         live = self.state.live
         entries = live.poll()
         if not entries:
+            if live.replaying:
+                self.draw()
             return
         for entry in entries:
             match entry.event:
@@ -150,12 +178,25 @@ class Headsurgeon(PaintedApp[str]):
                 case PassStarted():
                     self.state.asked = False
                     self.state.shown_pass = 0
+                    if live.replaying:
+                        self.call_later(self.go, OPERATE)
+                case PassEnded() if live.replaying:
+                    self.call_later(self.go, RECORD)
                 case Note():
                     self.say("the note is written")
-        if live.chart.failed and live.chart.loaded is None:
+        if live.chart.failed and live.chart.loaded is None and not live.replaying:
             self.run_worker(self._could_not_load(live), exclusive=True)
         else:
             self.draw()
+
+    def _look_at_terminal(self) -> None:
+        """Take in a size whose signal was not noticed; on a busy machine one of two in a row can be."""
+        if self.is_headless:
+            return
+        with suppress(OSError):
+            size = Size(*os.get_terminal_size(2))
+            if size and size != self.size:
+                self.post_message(textual_events.Resize(size, size))
 
     async def _could_not_load(self, live: Live) -> None:
         """Back to step 1 with the reason; a session begun just now is not kept."""
@@ -208,25 +249,61 @@ class Headsurgeon(PaintedApp[str]):
             if command is not None:
                 self.call_later(self.run_action, f"screen.{command.id}")
 
-        self.push_screen(Palette(step), run)
+        self.push_screen(Palette(commands_of(step, self.table)), run)
 
     def open_help(self, step: str) -> None:
         from tui.screens.windows import Help
 
-        self.push_screen(Help(step))
+        self.push_screen(Help(step, commands_of(step, self.table)))
 
     def open_files(self) -> None:
         from tui.screens.windows import Files
 
         assert self.state is not None
-        self.push_screen(Files(self.state.live.files()))
+        folder = str(self.state.live.session.folder)
 
-    def ask(self, command: str, **values: str) -> None:
+        def copy(wanted: bool | None) -> None:
+            if wanted:
+                self.copy(folder)
+
+        self.push_screen(Files(self.state.live.files()), copy)
+
+    def copy(self, text: str) -> None:
+        """To the terminal's clipboard, which not every terminal takes, and to a file as well."""
+        from tui.copying import write_copy
+
+        self.copy_to_clipboard(text)
+        self._write("copied, also to {}", lambda folder: write_copy(folder, text))
+
+    def screenshot(self, step: str) -> None:
+        """Write what the screen shows to two files."""
+        from tui.copying import write_screenshot
+
+        svg = self.export_screenshot(title="headsurgeon")
+        text = "".join(f"{strip.text.rstrip()}\n" for strip in self.screen._compositor.render_strips())
+
+        self._write("written: {} and .txt", lambda folder: write_screenshot(folder, step, svg, text))
+
+    def _write(self, words: str, write: Callable[[Path], Path]) -> None:
+        """Write something and say where it is (``{}`` in ``words``), or why that was not possible."""
+        from engine.errors import InputError
+        from tui.copying import folder_for, short
+
+        try:
+            path = write(folder_for(self.state.live.session if self.state else None))
+            self.say(words.format(short(path, self.size.width - len(words))))
+        except (OSError, InputError) as error:
+            self.say(f"not written: {error}", "$warm")
+
+    def ask(self, command: str, **values: str | int) -> None:
         """Ask the worker for something small; starting one for it takes long, so that is asked first."""
         from tui.screens.windows import Ask
 
         assert self.state is not None
         live = self.state.live
+        if live.replaying:
+            self.say("this is a replay: nothing can be asked of it")
+            return
         if live.alive:
             live.ask(command, **values)
             return
@@ -249,6 +326,7 @@ class Headsurgeon(PaintedApp[str]):
 
     def on_resize(self, event: textual_events.Resize) -> None:
         self._mind_size(event.size)
+        self.redraw()  # the terminal has moved its cells about, even where the size is again what it was
 
     def _mind_size(self, size: Size) -> None:
         """Cover the steps with a sentence as long as the terminal is too small for them."""
@@ -266,7 +344,7 @@ class Headsurgeon(PaintedApp[str]):
         self.leave()
 
     def action_help_quit(self) -> None:
-        self.say("q leaves; a running pass goes on")
+        self.say(f"{key_of('leave', self.table)} leaves; a running pass goes on")
 
     def leave(self) -> None:
         """Leave the app. A pass goes on; a worker without one is let go."""
@@ -301,9 +379,15 @@ def run(*, demo: bool = False, session: Path | None = None, root: Path | None = 
 
     Returns:
         The exit code: 0, or what Textual left with.
+
+    Raises:
+        InputError: the settings' file is wrong.
     """
-    app = Headsurgeon(root, session, "demo" if demo else "")
-    words = app.run(mouse=False)
+    settings = read_settings()
+    app = Headsurgeon(root, session, "demo" if demo else "", settings)
+    words = app.run(mouse=settings.mouse)
     if words:
-        sys.stdout.write(words + "\n")
+        from engine.show import printable
+
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in words.splitlines()))
     return app.return_code or 0

@@ -71,6 +71,12 @@ def plot(curves: Curves, width: int, height: int, glyphs: str = "braille") -> li
     if curves.best:
         marks[y(curves.best[1]) // down, x(curves.best[0]) // across] = (best, "best")
 
+    drawn: dict[int, dict[int, Piece]] = defaultdict(dict)
+    for (row, column), roles in cells.items():
+        drawn[row][column] = cell(roles, glyphs)
+    for (row, column), mark in marks.items():
+        drawn[row][column] = mark
+
     labels = {0: high, rows - 1: low} | (
         {rows // 2: high - (high - low) * (rows // 2) / (rows - 1)} if rows > 4 else {}
     )
@@ -78,7 +84,11 @@ def plot(curves: Curves, width: int, height: int, glyphs: str = "braille") -> li
     for row in range(rows):
         label = number(math.exp(labels[row])) if row in labels else ""
         pieces: list[Piece] = [(f"{label:>{LABEL - 2}} {'|' if glyphs == 'ascii' else '│'}", "axis")]
-        pieces += [marks.get((row, column)) or cell(cells.get((row, column)), glyphs) for column in range(columns)]
+        at = 0
+        for column in sorted(drawn[row]):  # most cells of a large plot are empty
+            pieces += [(" " * (column - at), "axis"), drawn[row][column]]
+            at = column + 1
+        pieces.append((" " * (columns - at), "axis"))
         lines.append(merged(pieces))
     left, right = "0", str(curves.steps)
     gap = columns - len(left) - len(right)
@@ -122,10 +132,8 @@ def line(points: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return dots
 
 
-def cell(series: dict[str, set[tuple[int, int]]] | None, glyphs: str) -> Piece:
+def cell(series: dict[str, set[tuple[int, int]]], glyphs: str) -> Piece:
     """One cell; where series meet, its colour is that of the most important one."""
-    if not series:
-        return " ", "axis"
     role = max(series, key=_RANK.index)
     if glyphs == "ascii":
         return {"stock": "-", "train": ".", "heldout": "*"}[role], role

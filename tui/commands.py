@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
 
 from textual.binding import Binding, BindingType
+from textual.keys import format_key
+
+from tui.themes import THEMES
 
 LOAD, DIAGNOSE, TARGET, OPERATE, RECORD = STEPS = ("load", "diagnose", "target", "operate", "record")
 GRIDS = (DIAGNOSE, TARGET, OPERATE, RECORD)
@@ -16,9 +19,9 @@ class Command:
     """Something the operator can do by a key."""
 
     id: str
-    """Also the name of its action and of its binding, so that it can be remapped."""
+    """Also its action."""
     keys: str
-    """Textual's names of the keys, separated by commas."""
+    """Textual's names of the keys, separated by commas; empty where only the palette has it."""
     label: str
     """A word or two for the key line."""
     help: str
@@ -27,9 +30,19 @@ class Command:
     """Place in the key line; 0: only in the help page and the palette."""
 
     @property
+    def name(self) -> str:
+        """What the settings call it: ``step-1`` for ``step(1)``."""
+        return self.id.replace("(", "-").replace("'", "").rstrip(")")
+
+    @property
     def display(self) -> str:
         """The keys as people write them."""
-        return " ".join(_NAMES.get(key, key) for key in self.keys.split(","))
+        return " ".join(map(key_name, self.all_keys))
+
+    @property
+    def all_keys(self) -> list[str]:
+        """Textual's names of the keys."""
+        return self.keys.split(",") if self.keys else []
 
     @property
     def first(self) -> str:
@@ -37,30 +50,28 @@ class Command:
         return self.display.split(" ")[0]
 
 
-_NAMES = {
-    "question_mark": "?",
-    "colon": ":",
-    "slash": "/",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "escape": "esc",
-    "left": "←",
-    "right": "→",
-    "up": "↑",
-    "down": "↓",
-    "ctrl+p": "^p",
-    "ctrl+l": "^l",
-}
+def key_name(key: str) -> str:
+    """One of Textual's keys as people write it: ``?``, ``^p``, ``esc``, ``space``."""
+    modifier, _, last = key.rpartition("+")
+    name = last if last in ("enter", "backspace") else format_key(last)
+    return f"^{name}" if modifier == "ctrl" else f"{modifier}+{name}" if modifier else name
+
 
 COMMANDS = (
     # step 1
     Command("choose", "enter", "open", "Open the chosen session", (LOAD,), 1),
     Command("new", "n", "new", "Type a model for a new session: demo, a local folder or a hub name", (LOAD,), 2),
     Command("demo", "d", "demo patient", "Begin a new session on the demo patient", (LOAD,), 3),
+    Command("replay", "p", "replay", "Replay the chosen session from its journal", (LOAD,), 4),
+    Command("rename", "R", "rename", "Give the chosen session's folder another name", (LOAD,)),
+    Command("delete", "D", "delete", "Delete the chosen session with all its files", (LOAD,)),
     # step 3
     Command("take", "space", "toggle", "Take this head in or out; with a block, the whole block", (TARGET,), 2),
     Command("sick", "s", "sick", "Choose all sick heads", (TARGET,), 3),
     Command("band", "b", "sick & band", "Choose the sick heads of the band", (TARGET,)),
+    Command("outside", "o", "outside band", "Choose the sick heads outside the band", (TARGET,)),
+    Command("dead", "d", "dead", "Choose the dead heads", (TARGET,)),
+    Command("borderline", "B", "borderline", "Choose the borderline heads", (TARGET,)),
     Command("expression", "slash", "write", "Write the targets as an expression", (TARGET,), 1),
     Command("plan", "e", "plan", "Edit the plan: corpus, steps, rate and the rest", (TARGET,), 4),
     Command("column", "c", "column", "Take this head index in or out on all layers", (TARGET,)),
@@ -70,12 +81,16 @@ COMMANDS = (
     Command("clear", "x", "clear", "Choose no head", (TARGET,)),
     Command("undo_choice", "u", "undo", "Back to the choice before", (TARGET,)),
     Command("redo_choice", "U", "redo", "Forward again to the choice that was undone", (TARGET,)),
+    Command("plan_file", "P", "plan file", "Run all passes of a plan file, one after the other", (TARGET,)),
     # step 4
     Command("pause", "p", "pause", "Pause the pass, or let it go on", (OPERATE,), 1),
     Command("check", "c", "check now", "Evaluate now instead of at the next check", (OPERATE,), 2),
     Command("stop", "s", "stop", "Stop the pass and keep the best slices so far", (OPERATE,), 3),
-    Command("note", "n", "note", "Write a note into the session", (OPERATE, RECORD), 4),
+    Command("note", "n", "note", "Write a note with the time into the session", (OPERATE,), 4),
+    Command("note", "n", "note", "Write a note with the time into the session", (RECORD,)),
     Command("stop_last", "S", "stop, keep last", "Stop the pass and keep the slices as they are now", (OPERATE,)),
+    Command("interval", "i", "interval", "Change the steps between two checks", (OPERATE,)),
+    Command("smaller", "b", "smaller batch", "Out of memory: go on with a smaller micro-batch", (OPERATE,), 1),
     # step 5
     Command("accept", "a", "accept", "Keep this pass: say so in the record", (RECORD,), 1),
     Command("undo_pass", "u", "undo", "Give the slices of this pass their originals back", (RECORD,), 2),
@@ -83,6 +98,10 @@ COMMANDS = (
     Command("files", "f", "files", "Where the files of this session are", (TARGET, OPERATE)),
     Command("earlier", "left_square_bracket", "earlier pass", "Show the pass before", (RECORD,)),
     Command("later", "right_square_bracket", "later pass", "Show the pass after", (RECORD,)),
+    Command("difference", "d", "difference", "Show the difference, or before and after side by side", (RECORD,), 4),
+    Command("per_target", "o", "per target", "Each target: mass, woken, working, before and after", (RECORD,)),
+    Command("columns", "c", "columns", "Drift per head index, check by check", (RECORD,)),
+    Command("history", "L", "all checks", "Every check of this pass, and the notes", (OPERATE, RECORD)),
     # the grid
     Command("left", "left,h", "left", "One head to the left", GRIDS),
     Command("right", "right,l", "right", "One head to the right", GRIDS),
@@ -91,6 +110,48 @@ COMMANDS = (
     Command("next_sick", "n", "next sick", "To the next sick head", (DIAGNOSE,), 1),
     Command("next_sick", "n", "next sick", "To the next sick head", (TARGET,)),
     Command("previous_sick", "N", "previous sick", "To the sick head before", (DIAGNOSE, TARGET)),
+    Command("jump", "g", "go to head", "Go to a head by its numbers, like 16.4", (DIAGNOSE,), 4),
+    Command("jump", "g", "go to head", "Go to a head by its numbers, like 16.4", (TARGET, OPERATE, RECORD)),
+    Command(
+        "view", "m", "view", "Next view: BOS mass, entropy, class, drift since stock, contribution", (DIAGNOSE,), 2
+    ),
+    Command(
+        "view",
+        "m",
+        "view",
+        "Next view: BOS mass, entropy, class, drift since stock, contribution",
+        (TARGET, OPERATE, RECORD),
+    ),
+    Command("view_back", "M", "view before", "The view before", GRIDS),
+    Command("block", "v", "block", "Begin a block of targets here", (DIAGNOSE,)),
+    Command(
+        "distribution",
+        "i",
+        "distribution",
+        "Histogram of BOS mass; sick rate per head index and layer",
+        (DIAGNOSE, TARGET),
+    ),
+    Command(
+        "attention",
+        "A",
+        "attention",
+        "Where this head looks: its attention on one of the texts",
+        (DIAGNOSE, TARGET, RECORD),
+    ),
+    Command(
+        "contributions",
+        "C",
+        "contribution",
+        "Measure what the loss loses when each head alone is silent",
+        (DIAGNOSE, TARGET, RECORD),
+    ),
+    Command("generate", "G", "generate", "Let the model go on with the prompts", (DIAGNOSE, OPERATE, RECORD)),
+    Command("texts", "x", "texts", "The generated texts, stock beside the newest", (DIAGNOSE, OPERATE, RECORD)),
+    # a replay
+    Command("replay_pause", "comma", "halt", "In a replay: halt, or go on", GRIDS),
+    Command("replay_next", "full_stop", "next event", "In a replay: on to the next milestone", GRIDS),
+    Command("replay_faster", "greater_than_sign", "faster", "In a replay: faster", GRIDS),
+    Command("replay_slower", "less_than_sign", "slower", "In a replay: slower", GRIDS),
     # everywhere
     Command("forward", "enter,t", "plan next", "Plan the next pass", (RECORD,), 5),
     Command("forward", "enter", "target", "On to choosing targets", (DIAGNOSE,), 5),
@@ -98,12 +159,16 @@ COMMANDS = (
     Command("forward", "enter", "record", "On to the record, once the pass has ended", (OPERATE,), 5),
     Command("back", "escape", "back", "Back to the step before, or out of a line being typed", GRIDS, 7),
     Command("back", "escape", "back", "Back to the list from the line being typed", (LOAD,)),
-    Command("worker", "r", "worker", "Start a worker; it goes on with an unfinished pass", GRIDS),
+    Command("worker", "r", "worker", "Start a worker; it goes on with an unfinished pass", (DIAGNOSE, TARGET, RECORD)),
+    Command("worker", "r", "resume", "Start a worker, or end one that hangs; it goes on with the pass", (OPERATE,), 1),
     *(
         Command(f"step({n})", str(n), name, f"To step {n}, {name.capitalize()}", STEPS)
         for n, name in enumerate(STEPS, 1)
     ),
-    Command("theme", "T", "theme", "Dark or light", STEPS),
+    Command("copy", "y", "copy", "Copy the head's figures or the session's path, and write them to a file", STEPS),
+    Command("screenshot", "Y", "screenshot", "Write this screen to two files, as SVG and as text", STEPS),
+    Command("theme", "T", "theme", "Next theme: dark, light, high contrast, safe for colour-blind eyes", STEPS),
+    *(Command(f"use_theme('{name}')", "", f"{name} theme", f"Use the {name} theme", STEPS) for name in THEMES),
     Command("redraw", "ctrl+l", "redraw", "Draw the whole screen again", STEPS),
     Command("palette", "colon,ctrl+p", "commands", "Find a command by name", STEPS),
     Command("help", "question_mark", "help", "What this screen shows and all its keys", STEPS, 8),
@@ -113,27 +178,51 @@ SHOWN = 7
 """More than this does not fit 80 columns."""
 
 
-def commands_of(screen: str) -> list[Command]:
+Table = tuple[Command, ...]
+
+
+def remapped(keys: Mapping[tuple[str, str], str]) -> Table:
+    """The table with other keys.
+
+    Args:
+        keys: (screen, command's name) -> Textual's names of its keys, separated by commas.
+    """
+    table: list[Command] = []
+    for command in COMMANDS:
+        screens_of: dict[str, tuple[str, ...]] = {}
+        for screen in command.screens:
+            wanted = keys.get((screen, command.name), command.keys)
+            screens_of[wanted] = (*screens_of.get(wanted, ()), screen)
+        table += [replace(command, keys=wanted, screens=screens) for wanted, screens in screens_of.items()]
+    return tuple(table)
+
+
+def commands_of(screen: str, table: Table = COMMANDS) -> list[Command]:
     """All commands of a screen, in the table's order."""
-    return [command for command in COMMANDS if screen in command.screens]
+    return [command for command in table if screen in command.screens]
 
 
 def bindings_of(screen: str) -> list[BindingType]:
-    """Textual's bindings of a screen."""
+    """Textual's bindings of a screen; their ids are what a keymap names them by."""
     return [
-        Binding(key, command.id, command.label, show=False, id=f"{screen}.{command.id}", priority=key == "ctrl+p")
+        Binding(key, command.id, command.label, show=False, id=f"{screen}.{command.name}")
         for command in commands_of(screen)
-        for key in command.keys.split(",")
+        for key in command.all_keys
     ]
 
 
-def key_line(screen: str, idle: Container[str] = ()) -> list[Command]:
+def key_of(name: str, table: Table = COMMANDS, screen: str = "") -> str:
+    """The first key of a command, for a sentence that names it."""
+    return next((c.first for c in table if c.name == name and (not screen or screen in c.screens)), "")
+
+
+def key_line(screen: str, idle: Container[str] = (), table: Table = COMMANDS) -> list[Command]:
     """The commands that the key line shows, at most ``SHOWN``; help and leave are always there.
 
     Args:
         idle: ids of commands that would do nothing now.
     """
-    shown = sorted((c for c in commands_of(screen) if c.shown and c.id not in idle), key=lambda c: c.shown)
+    shown = sorted((c for c in commands_of(screen, table) if c.shown and c.id not in idle), key=lambda c: c.shown)
     fixed = [c for c in shown if c.id in ("help", "leave")]
     return [c for c in shown if c not in fixed][: SHOWN - len(fixed)] + fixed
 
@@ -141,7 +230,7 @@ def key_line(screen: str, idle: Container[str] = ()) -> list[Command]:
 def key_table() -> str:
     """All keys as a Markdown table, a row per key and meaning; the README holds a copy."""
     rows = ["| key | does | steps |", "| --- | --- | --- |"]
-    for command in dict.fromkeys((c.display, c.help) for c in COMMANDS):
+    for command in dict.fromkeys((c.display, c.help) for c in COMMANDS if c.keys):
         screens = [s for c in COMMANDS if (c.display, c.help) == command for s in c.screens]
         steps = "all" if set(screens) == set(STEPS) else ", ".join(s.capitalize() for s in STEPS if s in screens)
         keys = " ".join(f"`{key}`" for key in command[0].split(" "))

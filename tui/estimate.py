@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.anatomy import Anatomy
 from engine.errors import InputError
@@ -11,9 +12,14 @@ from engine.events import Loaded
 from engine.heads import CLASSES, HeadMap
 from engine.targets import Heads
 from tui.figures import QUIET, STRONG, WARM, Line, Part, amount, line, percent, row, size
+from tui.pace import duration
 from tui.palette import plain
 from tui.plans import as_plan, write
 from tui.state import State
+
+if TYPE_CHECKING:
+    from engine.chart import Chart
+    from engine.plan import Plan
 
 
 def anatomy_of(loaded: Loaded) -> Anatomy:
@@ -35,9 +41,9 @@ def worker_memory(pid: int) -> int:
 
 def free_memory(pid: int | None) -> int:
     """Bytes that a pass on the CPU may have: what is free, and what the worker itself already holds."""
-    import psutil
+    from engine.preflight import free_ram
 
-    return int(psutil.virtual_memory().available) + (worker_memory(pid) if pid else 0)
+    return free_ram() + (worker_memory(pid) if pid else 0)
 
 
 def target_lines(state: State, chosen: Heads, map_: HeadMap, width: int) -> list[Line]:
@@ -55,7 +61,9 @@ def target_lines(state: State, chosen: Heads, map_: HeadMap, width: int) -> list
         plan = as_plan(state.plan_values, "all")
     except InputError as error:
         return [*lines, line((f" {plain(str(error), width - 1)}", WARM))]
-    found = preflight(anatomy_of(chart.loaded), sorted(chosen), plan, chart.loaded.dtype)
+    found = preflight(
+        anatomy_of(chart.loaded), sorted(chosen), plan, chart.loaded.dtype, context_of(map_, chart.loaded)
+    )
     (l0, l1), (h0, h1) = found.zone_layers, found.zone_heads
     trained, touched, whole = found.trained_parameters, found.touched_tensor_parameters, found.total_parameters
     return [
@@ -64,16 +72,43 @@ def target_lines(state: State, chosen: Heads, map_: HeadMap, width: int) -> list
         row("left alone", f"{found.in_band_frozen} in-band, {found.outside} outside"),
         row("train", (f"{amount(trained):>8}", STRONG), f"  {percent(trained, whole)}"),
         row("touched", f"{amount(touched):>8}", (f"  {percent(touched, whole)} whole tensors", QUIET)),
-        row("memory", *memory(found.memory_bytes, chart.loaded.device, chart.worker.pid if chart.worker else None)),
+        row("memory", *memory(found.memory_bytes, room(state, chart.loaded), chart.loaded.device)),
+        row("time", *time_parts(chart, plan)),
     ]
 
 
-def memory(needed: int, device: str, pid: int | None) -> list[Part]:
-    """The estimate, beside free memory where it can be known without the libraries that own the device."""
-    if device != "cpu":
+def context_of(map_: HeadMap, loaded: Loaded) -> int:
+    """Tokens of the longest text that the heads are measured on."""
+    return max((text.tokens for text in map_.texts), default=loaded.context)
+
+
+def room(state: State, loaded: Loaded) -> int:
+    """Bytes that a pass may have where the patient is; 0 where that is not known."""
+    if loaded.device != "cpu":
+        return state.gpu_room
+    worker = state.live.chart.worker
+    return free_memory(worker.pid if worker else None)
+
+
+def memory(needed: int, free: int, device: str) -> list[Part]:
+    """The estimate, beside what there is where that is known."""
+    if not free:
         return [(f"{size(needed):>8}", STRONG), f"  on {device}"]
-    free = free_memory(pid)
     return [(f"{size(needed):>8}", STRONG if needed < free else WARM), f"  of {size(free)} free"]
+
+
+def time_parts(chart: Chart, plan: Plan) -> list[Part]:
+    """How long the steps may take, by the pace of the pass before on the same patient."""
+    paced = [pass_ for pass_ in chart.passes if pass_.steps]
+    if not paced:
+        return [("known after the first pass", QUIET)]
+    last = paced[-1]
+    per_token = last.seconds_per_step / max(1, last.steps[-1].tokens / last.step)
+    tokens = sum(source.train_tokens for source in last.started.corpus)
+    steps = plan.steps or -(-tokens * plan.epochs // plan.tokens_per_step)
+    seconds = steps * plan.tokens_per_step * per_token
+    what = "" if plan.corpus == list(last.plan.get("corpus", [])) or plan.steps else ", were the corpus the same"
+    return [(f"{duration(seconds):>8}", STRONG), (f"  {steps} steps at the pace of pass {last.number}{what}", QUIET)]
 
 
 def plan_lines(state: State, width: int) -> list[Line]:

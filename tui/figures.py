@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from tui.chartlines import number
-from tui.palette import EDGES, LEVELS, level, plain, token
+from tui.palette import EDGES, LEVELS, WHITE, ink, level, plain, token, visible
 
 if TYPE_CHECKING:
     from engine.chart import Chart
@@ -22,13 +22,26 @@ QUIET, STRONG, WARM, COLD = "$quiet", "$strong bold", "$warm", "$cold"
 
 
 def line(*parts: Part) -> Line:
-    """One line of parts; a part is text, or (text, style)."""
-    return Content.assemble(*parts)
+    """One line of parts; a part is text, or (text, style). What would command a terminal becomes a dot."""
+    return Content.assemble(
+        *(visible(part) if isinstance(part, str) else (visible(part[0]), part[1]) for part in parts)
+    )
 
 
 def joined(lines: Iterable[Line]) -> Content:
     """Lines as one block."""
     return Content("\n").join(lines)
+
+
+def side_by_side(left: list[Line], right: list[Line], width: int) -> list[Line]:
+    """Two blocks of lines, the right one from column ``width`` on."""
+    rows = max(len(left), len(right))
+    empty = Content("")
+    padded = [*left, *[empty] * (rows - len(left))], [*right, *[empty] * (rows - len(right))]
+    return [
+        Content.assemble(a, " " * max(1, width - a.cell_length), b) if b.cell_length else a
+        for a, b in zip(*padded, strict=True)
+    ]
 
 
 def row(name: str, *parts: Part, width: int = 11) -> Line:
@@ -43,6 +56,11 @@ def rule(width: int) -> Line:
 def swatch(mass: float) -> Part:
     """The colour of a BOS mass as it is in the grid."""
     return "  ", f"on {cube(LEVELS[level(mass)])}"
+
+
+def ink_on(index: int) -> str:
+    """Hex value of a sign that is readable on level ``index``."""
+    return "#ffffff" if ink(index) == WHITE else "#000000"
 
 
 def cube(colour: int) -> str:
@@ -90,20 +108,26 @@ def head_title(head: Head, map_: HeadMap) -> Line:
     return line((f" {head!s:<9}", STRONG), swatch(map_.mass(head)), " ", (name, class_style(name)), border)
 
 
-def head_figures(head: Head, map_: HeadMap, loaded: Loaded | None, width: int) -> list[Line]:
-    """Everything measured at one head."""
+def head_figures(head: Head, map_: HeadMap, loaded: Loaded | None, width: int, value: str = "") -> list[Line]:
+    """Everything measured at one head; ``value``: its figure in the view that is shown."""
     low, high = map_.interval(head)
-    texts = len(map_.texts)
+    e_low, e_high = map_.entropy_interval(head)
     lines = [
         row("BOS mass", (f"{map_.mass(head):.3f}", STRONG), f"   95 % {low:.3f}–{high:.3f}"),
-        row("uniform", f"{map_.uniform():.3f}", (f"   {texts} texts, {map_.tokens} tokens", QUIET)),
-        row("entropy", f"{map_.entropy[head.layer][head.head]:.2f} nats"),
-    ]
+        row("uniform", f"{map_.uniform():.3f}", (f"   {len(map_.texts)} texts, {map_.tokens} tokens", QUIET)),
+        row(
+            "entropy", f"{map_.entropy[head.layer][head.head]:.2f} nats",
+            (f"   {e_low:.2f}–{e_high:.2f}" if e_high > e_low else "", QUIET),
+        ),
+    ]  # fmt: skip
     if loaded is not None and loaded.slopes:
-        slope = loaded.slopes[head.head]
+        slope, (mean, _) = loaded.slopes[head.head], map_.distances()
         lines.append(row("slope", f"{slope:.4f}", ("   ALiBi, nats per token", QUIET)))
-        lines.append(row("", f"−{100 * slope:.2f} nats", (" at 100 tokens", QUIET)))
-    if map_.by_text:
+        penalty = f"−{mean * slope:.2f} nats" if mean else f"−{100 * slope:.2f} nats"
+        lines.append(row("penalty", penalty, (f" at mean {mean or 100:.0f} tokens", QUIET)))
+    if value:
+        lines.append(row("shown", (value, STRONG)))
+    elif map_.by_text:
         values = [rows[head.layer][head.head] for rows in map_.by_text]
         lines.append(row("by text", *spread(values, (width - 12) // 5)))
     firsts = list(dict.fromkeys(text.first_token for text in map_.texts))

@@ -1,4 +1,4 @@
-"""The grid of heads: one colour per BOS mass, a sign on targets, pinned labels, a cursor."""
+"""The grid of heads: one colour per level of a view, signs, pinned labels, a cursor."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from engine.heads import Head, Rows
-from tui.palette import CURSOR, LEVELS, WHITE, ink, level
+from engine.heads import Head
+from tui.palette import CURSOR, LEVELS, WHITE, ink
+from tui.views import View
 
 TARGET, WOKEN = "target", "woken"
 Marks = Mapping[Head, str]
@@ -23,8 +24,7 @@ Marks = Mapping[Head, str]
 # Where two layers share a row, a raised sign means the upper layer, a lowered one the lower, a plain one both.
 _SIGNS = {TARGET: ("×", "ˣ", "ₓ"), WOKEN: ("o", "°", "ₒ")}
 _ASCII = {TARGET: ("x", "'", ","), WOKEN: ("o", "`", ".")}
-
-
+HALF = "▀"
 LARGE = 40
 """Columns that a grid of the largest cells may take."""
 
@@ -41,17 +41,35 @@ class Pitch:
     """Rows per layer: 1, or 2 where a small model leaves room."""
 
 
-def choose_pitch(n_layers: int, n_heads: int, columns: int, rows: int, halves: bool = True) -> Pitch:
-    """The largest cells that fit; half blocks where the layers do not fit otherwise."""
+def choose_pitch(
+    n_layers: int, n_heads: int, columns: int, rows: int, halves: bool = True, signs: bool = False
+) -> Pitch:
+    """The largest cells that fit; half blocks where the layers do not fit otherwise.
+
+    Args:
+        halves: two layers may share a row.
+        signs: every head has a sign of its own, so two layers share a row only side by side.
+    """
     limits = {4: min(columns, LARGE), 2: columns}
     wide = next((pitch for pitch, limit in limits.items() if n_heads * pitch <= limit), 1)
     if wide == 4 and 2 * n_layers <= rows:
         return Pitch(4, 1, 2)
-    return Pitch(wide, 2 if halves and n_layers > rows else 1)
+    return Pitch(wide, 2 if halves and n_layers > rows and (wide > 1 or not signs) else 1)
+
+
+def pane(first: int, at: int, shown: int, total: int) -> int:
+    """The first of ``shown`` rows or columns such that ``at`` is among them. It moves by whole panes, so that
+    a cursor key rarely redraws the grid."""
+    if shown >= total:
+        return 0
+    if not first <= at < first + shown:
+        stride = max(1, shown // 8 * 8 or shown)
+        first = at // stride * stride
+    return max(0, min(first, total - shown))
 
 
 class HeadGrid(Widget):
-    """Shows rows of BOS mass. Not focusable: the screen's keys move the cursor."""
+    """Shows a view. Not focusable: the screen's keys move the cursor."""
 
     DEFAULT_CSS = "HeadGrid { width: auto; height: 1fr; }"
 
@@ -59,7 +77,7 @@ class HeadGrid(Widget):
         super().__init__(id=id)
         self.crosshair = crosshair
         """Mark the cursor's row and column in the labels; the second of two grids can do without."""
-        self.mass: Rows = []
+        self.view: View | None = None
         self.marks: Marks = {}
         self.cursor = Head(0, 0)
         self.pitch = Pitch(2, 1)
@@ -75,11 +93,11 @@ class HeadGrid(Widget):
 
     @property
     def n_layers(self) -> int:
-        return len(self.mass)
+        return len(self.view.levels) if self.view else 0
 
     @property
     def n_heads(self) -> int:
-        return len(self.mass[0]) if self.mass else 0
+        return len(self.view.levels[0]) if self.view and self.view.levels else 0
 
     @property
     def label_width(self) -> int:
@@ -97,14 +115,16 @@ class HeadGrid(Widget):
 
     def _pitch(self, columns: int, rows: int) -> Pitch:
         """The pitch in a widget of ``columns`` × ``rows``."""
-        return choose_pitch(self.n_layers, self.n_heads, columns - self.label_width, rows - 1, not self.ascii_only)
+        signs = self.view is not None and self.view.signs is not None
+        room = columns - self.label_width
+        return choose_pitch(self.n_layers, self.n_heads, room, rows - 1, signs or not self.ascii_only, signs)
 
-    def show(self, mass: Rows, marks: Marks, cursor: Head) -> None:
-        """Show new figures; nothing is drawn where nothing changed."""
-        if mass is self.mass and marks == self.marks:
+    def show(self, view: View, marks: Marks, cursor: Head) -> None:
+        """Show a view; nothing is drawn where nothing changed."""
+        if view is self.view and marks == self.marks:
             self.move_to(cursor)
             return
-        self.mass, self.marks, self.cursor = mass, marks, cursor
+        self.view, self.marks, self.cursor = view, marks, cursor
         self._fit()
         self.refresh()
 
@@ -153,14 +173,18 @@ class HeadGrid(Widget):
 
     def _scroll_to_cursor(self) -> bool:
         visible, step, first = self._visible(), self.pitch.layers, self.first
-
-        def along(first: int, at: int, shown: int, total: int) -> int:
-            return max(0, min(max(at - shown + 1, min(first, at)), total - shown))
-
-        layer = along(first.layer, self.cursor.layer, visible.layer, self.n_layers + self.n_layers % step)
-        head = along(first.head, self.cursor.head, visible.head, self.n_heads)
+        layer = pane(first.layer, self.cursor.layer, visible.layer, self.n_layers + self.n_layers % step)
+        head = pane(first.head, self.cursor.head, visible.head, self.n_heads)
         self.first = Head(-(-layer // step) * step, head)
         return self.first != first
+
+    def part(self) -> str:
+        """Which part is on the screen; empty where all of it is."""
+        first, shown = self.first, self._visible()
+        last = Head(min(self.n_layers, first.layer + shown.layer) - 1, min(self.n_heads, first.head + shown.head) - 1)
+        if first == (0, 0) and last == (self.n_layers - 1, self.n_heads - 1):
+            return ""
+        return f"L{first.layer}-{last.layer} of {self.n_layers}, H{first.head}-{last.head} of {self.n_heads}"
 
     def _row(self, head: Head) -> int:
         """The first row of a head."""
@@ -180,7 +204,7 @@ class HeadGrid(Widget):
 
     def _header(self) -> Strip:
         """Head indices, every fourth, and always that of the cursor."""
-        if not self.mass:
+        if self.view is None:
             return Strip([])
         pitch, shown = self.pitch.columns, self._visible().head
         last = min(self.n_heads, self.first.head + shown)
@@ -242,23 +266,19 @@ class HeadGrid(Widget):
 
     def _cells(self, layer: int, head: int, below: bool) -> list[tuple[str, int | None, int | None]]:
         """(sign, back, front) of each column of one head; ``below``: of its second row."""
-        upper = level(self.mass[layer][head])
-        at_cursor = self.cursor.head == head and layer <= self.cursor.layer < layer + self.pitch.layers
+        assert self.view is not None
         if self.pitch.layers == 1:
-            sign = self._sign(self.marks.get(Head(layer, head)), None)
-            back = self.cursor_colour if at_cursor else LEVELS[upper]
-            front = ink(4) if at_cursor else ink(upper)
-            signs = [" "] * self.pitch.columns
-            if at_cursor and self.pitch.columns > 1:
-                signs[0], signs[-1] = "[", "]"
-            if sign and not below:
-                signs[min(1, self.pitch.columns - 1)] = sign
-            return [(sign, back, front) for sign in signs]
-        lower = level(self.mass[layer + 1][head]) if layer + 1 < self.n_layers else None
+            return self._single(layer, head, below)
+        if self.view.signs is not None:
+            return self._side_by_side(layer, head)
+        levels = self.view.levels
+        upper = levels[layer][head]
+        at_cursor = self.cursor.head == head and layer <= self.cursor.layer < layer + self.pitch.layers
+        lower = levels[layer + 1][head] if layer + 1 < self.n_layers else None
         colours: list[int | None] = [LEVELS[upper], None if lower is None else LEVELS[lower]]
         if at_cursor:
             colours[self.cursor.layer - layer] = self.cursor_colour
-        half: tuple[str, int | None, int | None] = ("▀", colours[1], colours[0])
+        half: tuple[str, int | None, int | None] = (HALF, colours[1], colours[0])
         if colours[0] == colours[1]:
             half = (" ", colours[1], None)
         marks = self.marks.get(Head(layer, head)), self.marks.get(Head(layer + 1, head))
@@ -267,6 +287,46 @@ class HeadGrid(Widget):
         if self.pitch.columns == 1:
             return [half if at_cursor else signed]
         return [half] * (self.pitch.columns - 1) + [signed]
+
+    def _single(self, layer: int, head: int, below: bool) -> list[tuple[str, int | None, int | None]]:
+        """One layer to a row: brackets around the cursor, then the mark, or the view's own sign."""
+        at_cursor = self.cursor == (layer, head)
+        back, front = self._colours(layer, head)
+        signs = [" "] * self.pitch.columns
+        if at_cursor and self.pitch.columns > 1:
+            signs[0], signs[-1] = "[", "]"
+        sign = self._own(layer, head)
+        if sign != " " and not below:
+            signs[min(1, self.pitch.columns - 1)] = sign
+        return [(sign, back, front) for sign in signs]
+
+    def _side_by_side(self, layer: int, head: int) -> list[tuple[str, int | None, int | None]]:
+        """Two layers to a row, each with a sign: the upper one at the left."""
+        half = self.pitch.columns // 2
+        cells: list[tuple[str, int | None, int | None]] = []
+        for own, columns in ((layer, half), (layer + 1, self.pitch.columns - half)):
+            if own < self.n_layers:
+                back, front = self._colours(own, head)
+                cells += [(self._own(own, head), back, front), *[(" ", back, front)] * (columns - 1)]
+            else:
+                cells += [(" ", None, None)] * columns
+        return cells
+
+    def _colours(self, layer: int, head: int) -> tuple[int, int]:
+        """Back and front of a head that has its columns for itself."""
+        assert self.view is not None
+        if self.cursor == (layer, head):
+            return self.cursor_colour, ink(4)
+        found = self.view.levels[layer][head]
+        return LEVELS[found], ink(found)
+
+    def _own(self, layer: int, head: int) -> str:
+        """The sign of a head that has its columns for itself: its mark, or the view's."""
+        mark = self.marks.get(Head(layer, head))
+        if mark is not None:
+            return self.signs[mark][0]
+        assert self.view is not None
+        return self.view.signs[layer][head] if self.view.signs is not None else " "
 
     def _under(self, marks: tuple[str | None, str | None], upper: int, lower: int | None) -> tuple[int, int]:
         """Back and front of a sign on two layers: the colour of the layer it speaks of, the sicker of both."""
@@ -277,8 +337,8 @@ class HeadGrid(Widget):
     def _sign(self, upper: str | None, lower: str | None) -> str:
         kind = TARGET if TARGET in (upper, lower) else WOKEN
         plain, raised, lowered = self.signs[kind]
-        if self.pitch.layers == 1 or (upper == kind and lower == kind):
-            return plain if upper else ""
+        if upper == kind and lower == kind:
+            return plain
         return raised if upper == kind else lowered if lower == kind else ""
 
     def _style(self, front: int | None, back: int | None) -> Style:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import subprocess
+import time
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from engine.chart import Chart
-from engine.events import WorkerStarted
-from engine.journal import Entry, Reader
+from engine.events import Attention, Failed, PassStarted, Refused, WorkerStarted
+from engine.heads import Rows
+from engine.journal import Entry, Reader, Tail
 from engine.session import Session
 from tui.pace import Pace
+
+QUIET_LIMIT = 120.0
+"""Seconds without a line in the journal after which a running pass looks hung, at least."""
+QUIET_FACTOR = 6.0
+"""… or so many times the longest silence of this pass so far."""
 
 
 class Live:
     """Reads a session's journal from the start and then follows it."""
+
+    replaying = False
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -29,9 +42,20 @@ class Live:
         """The worker before the one that was started here."""
         self.alive = False
         """A worker holds the session, or was started and is on its way."""
+        self.asked = Tail(session.commands)
+        self.queue: list[tuple[str, dict[str, Any]]] = []
+        """(time, plan) of passes that were asked for and have not begun, in order."""
+        self.attention: dict[tuple[int, int, str], Attention] = {}
+        """(layer, head, name of the text) -> what was measured last"""
+        self.looks_hung = False
+        """As ``hung`` said at the last look."""
+        self.longest = 0.0
+        """Longest silence within the running pass so far, in seconds."""
+        self.last_time = 0.0
 
     def poll(self) -> list[Entry]:
         """What the journal has gained; the file is only opened when it has grown."""
+        self._look_at_queue()
         try:
             size = self.session.journal.stat().st_size
         except FileNotFoundError:
@@ -41,20 +65,72 @@ class Live:
         self.size = size
         entries = list(self.reader.entries())
         for entry in entries:
-            self.chart.add(entry)
-            self.pace.add(entry)
+            self.take(entry)
         self._send_waiting()
         return entries
 
+    def take(self, entry: Entry) -> None:
+        """Take one entry in."""
+        idle = self.chart.running is None
+        self.chart.add(entry)
+        self.pace.add(entry)
+        event = entry.event
+        at = datetime.fromisoformat(entry.time).timestamp() if entry.time else 0.0
+        match event:
+            case PassStarted():
+                self.longest = 0.0
+                self._begun(event.plan)
+            case Attention():
+                self.attention[event.layer, event.head, event.text] = event
+            case WorkerStarted() | Failed():
+                self.queue = [(time, plan) for time, plan in self.queue if time > entry.time]
+            case Refused() if self.queue:  # what was asked for before this pass stays
+                begun = "" if idle or self.chart.running is None else self.chart.running.time_started
+                self.queue = [one for one in self.queue if not begun < one[0] <= entry.time]
+            case _ if not idle:
+                self.longest = max(self.longest, at - self.last_time)
+        self.last_time = at
+
+    def contributions(self, stage: str) -> Rows | None:
+        """Nats that the held-out loss loses when a head alone is silent; None: not measured."""
+        found = self.chart.contributions.get(stage)
+        return found.rows if found else None
+
+    # the queue of passes
+
+    def _look_at_queue(self) -> None:
+        """Passes that were asked for, by the commands themselves: so another screen knows of them too."""
+        for command in self.asked.lines():
+            if command.get("command") == "operate":
+                plans = [command.get("plan"), *(command.get("then") or ())]
+                at = str(command.get("time", ""))
+                self.queue += [(at, plan) for plan in plans if isinstance(plan, dict)]
+
+    def _begun(self, plan: dict[str, Any]) -> None:
+        for index, (_, waiting) in enumerate(self.queue):
+            if waiting.get("targets") == plan.get("targets"):
+                del self.queue[: index + 1]
+                return
+
+    @property
+    def plans_waiting(self) -> list[dict[str, Any]]:
+        """Plans that have not begun: those of the session's order, then those asked for since."""
+        created, begun = self.chart.created, len(self.chart.passes)
+        ordered = created.plans[begun:] if created else []
+        return [*ordered, *(plan for _, plan in self.queue)]
+
+    # the worker
+
     def look_for_worker(self) -> bool:
-        """Find out whether a worker is there; True when that changed."""
-        before = self.alive
+        """Find out whether a worker is there, and whether it answers; True when that changed."""
+        before = self.alive, self.looks_hung
         if self.process is not None and self.process.poll() is None:
             self.alive = True  # the lock is left alone while our own worker may be about to take it
         else:
             self.process = None
             self.alive = self.session.holder() is not None
-        return self.alive != before
+        self.looks_hung = self.hung > 0
+        return (self.alive, self.looks_hung) != before
 
     def start_worker(self) -> None:
         """Start a worker unless one is there; it goes on with an unfinished pass by itself."""
@@ -74,6 +150,20 @@ class Live:
         while self.waiting and self.listening:
             command, values = self.waiting.pop(0)
             self.session.send(command, **values)
+
+    def kill_worker(self) -> None:
+        """End a worker that does not answer any more. What it has saved stays."""
+        pid = self.session.holder() or (self.process.pid if self.process is not None else 0)
+        if pid:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if self.process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(5)
+        for _ in range(100):  # the lock falls with the process, which may take a moment
+            if self.session.holder() is None:
+                break
+            time.sleep(0.02)
 
     def files(self) -> list[tuple[str, str]]:
         """Names and paths of the session's files that exist."""
@@ -104,6 +194,17 @@ class Live:
             self.process.wait(10)
         self.session.discard()
 
+    def cancel(self) -> None:
+        """End the worker before it has diagnosed, and remove the session."""
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                self.process.wait(2)
+            except subprocess.TimeoutExpired:  # a library that is loading may not heed it
+                self.process.kill()
+                self.process.wait(5)
+        self.session.discard()
+
     @property
     def listening(self) -> bool:
         """A worker is there and obeys what is asked from now on (commands before its start are void)."""
@@ -116,3 +217,26 @@ class Live:
         chart = self.chart
         loading = chart.stock is None and not chart.failed and not chart.closed
         return not self.alive and (chart.running is not None or loading)
+
+    @property
+    def silent(self) -> float:
+        """Seconds since the journal has last grown."""
+        try:
+            return max(0.0, time.time() - self.session.journal.stat().st_mtime)
+        except FileNotFoundError:
+            return 0.0
+
+    @property
+    def silence_limit(self) -> float:
+        """Seconds of silence that a running pass may keep."""
+        return max(QUIET_LIMIT, QUIET_FACTOR * self.longest)
+
+    @property
+    def hung(self) -> float:
+        """Seconds that a live worker has been silent in a running pass, where that is suspiciously long;
+        otherwise 0."""
+        running = self.chart.running
+        if running is None or running.outcome != "running" or not self.listening:
+            return 0.0
+        silent = self.silent
+        return silent if silent > self.silence_limit else 0.0

@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from rich.cells import cell_len
-from rich.color import ColorSystem
+from rich.color import Color, ColorSystem
 from rich.console import RenderableType
 from rich.style import Style
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
 from textual.screen import Screen
 from textual.strip import Strip
+
+from tui.palette import SIXTEEN, ascii_of
 
 Result = TypeVar("Result")
 Piece = tuple[int, int, Strip]
@@ -47,8 +49,9 @@ PLAIN = Look("", "39", "49")
 class Painter:
     """The terminal's cells as they were last sent."""
 
-    def __init__(self, color_system: str | None) -> None:
+    def __init__(self, color_system: str | None, ascii_only: bool = False) -> None:
         self.system = _SYSTEMS.get(color_system or "")
+        self.ascii_only = ascii_only
         self.looks: dict[Style | None, Look] = {None: PLAIN}
         self.width = 0
         self.signs: list[list[str]] = []  # [row][column]; "" follows a sign two columns wide
@@ -76,9 +79,9 @@ class Painter:
             front = back = ""
             if self.system is not None:
                 if style.color is not None:
-                    front = ";".join(style.color.downgrade(self.system).get_ansi_codes(foreground=True))
+                    front = ";".join(_nearest(style.color, self.system).get_ansi_codes(foreground=True))
                 if style.bgcolor is not None:
-                    back = ";".join(style.bgcolor.downgrade(self.system).get_ansi_codes(foreground=False))
+                    back = ";".join(_nearest(style.bgcolor, self.system).get_ansi_codes(foreground=False))
             found = self.looks[style] = Look(attributes, front or "39", back or "49")
         return found
 
@@ -87,8 +90,8 @@ class Painter:
         out: list[str] = []
         look: Look | None = None
         for row, column, strip in pieces:
-            if not 0 <= row < len(self.signs):
-                continue
+            if not (0 <= row < len(self.signs) and 0 <= column < self.width):
+                continue  # laid out for a larger terminal than this one has become meanwhile
             signs, styles = self._cells(strip, self.width - column)
             old_signs, old_styles = self.signs[row], self.styles[row]
             end = column + len(signs)
@@ -123,6 +126,10 @@ class Painter:
         styles: list[Look] = []
         for text, style, _ in strip:
             look = self.look(style)
+            if not text.isprintable():  # the last gate: nothing that commands a terminal ever gets to it
+                text = "".join(sign if sign.isprintable() else " " * cell_len(sign) for sign in text)
+            if self.ascii_only:
+                text = ascii_of(text)
             if text.isascii() or cell_len(text) == len(text):
                 signs.extend(text)
             else:
@@ -134,6 +141,19 @@ class Painter:
                         signs[-1] += sign
             styles.extend([look] * (len(signs) - len(styles)))
         return signs[:room], styles[:room]
+
+
+def _nearest(colour: Color, system: ColorSystem) -> Color:
+    """The colour as the terminal has it."""
+    triplet = colour.triplet
+    if triplet and triplet.red == triplet.green == triplet.blue and triplet.red % 10 == 8 and triplet.red <= 238:
+        found = Color.from_ansi(232 + triplet.red // 10)  # one of its greys; downgrading would shift it by one
+    else:
+        found = colour.downgrade(ColorSystem.EIGHT_BIT)
+    if system is ColorSystem.STANDARD:
+        own = SIXTEEN.get(found.number or 0)
+        return found.downgrade(system) if own is None else Color.from_ansi(own)
+    return found
 
 
 def _change(old: Look | None, new: Look) -> str:
@@ -176,6 +196,7 @@ class PaintedApp(App[Result], Generic[Result]):
     """An app whose output goes through a ``Painter``."""
 
     painter: Painter | None = None
+    ascii_only = False
 
     def redraw(self) -> None:
         """Send the whole screen again, for a terminal that shows something else."""
@@ -191,7 +212,7 @@ class PaintedApp(App[Result], Generic[Result]):
             super()._display(screen, renderable)
             return
         if self.painter is None:
-            self.painter = Painter(self.console.color_system)
+            self.painter = Painter(self.console.color_system, self.ascii_only)
         self.painter.resize(*self.size)
         text = self.painter.update(pieces)
         if text:

@@ -6,7 +6,7 @@ import locale
 import os
 import unicodedata
 
-from textual.theme import Theme
+from rich.cells import cell_len, set_cell_size
 
 from engine.heads import Thresholds
 
@@ -30,67 +30,73 @@ def ink(index: int) -> int:
     return WHITE if index < 4 else BLACK
 
 
-DARK = Theme(
-    name="dark",
-    primary="#5fafff",
-    secondary="#87afd7",
-    warning="#ffaf00",
-    error="#ff875f",
-    success="#5fafff",
-    accent="#5fafff",
-    foreground="#d0d0d0",
-    background="#1c1c1c",
-    surface="#262626",
-    panel="#303030",
-    dark=True,
-    variables={
-        "quiet": "#8a8a8a",
-        "strong": "#ffffff",
-        "cold": "#5fafff",
-        "warm": "#ffaf00",
-        "rule": "#585858",
-        "chosen": "#005f87",
-    },
-)
-LIGHT = Theme(
-    name="light",
-    primary="#005faf",
-    secondary="#005f87",
-    warning="#af5f00",
-    error="#af0000",
-    success="#005faf",
-    accent="#005faf",
-    foreground="#303030",
-    background="#eeeeee",
-    surface="#e4e4e4",
-    panel="#dadada",
-    dark=False,
-    variables={
-        "quiet": "#626262",
-        "strong": "#000000",
-        "cold": "#005faf",
-        "warm": "#af5f00",
-        "rule": "#a8a8a8",
-        "chosen": "#afd7ff",
-    },
-)
+SIXTEEN = {17: 4, 18: 4, 24: 12, 31: 6, 153: 14, 172: 3, 214: 11, 221: 7, 230: 15, 236: 0}
+"""Where the terminal has 16 colours: the place of those that the nearest colour would not tell apart."""
+GLYPHS = ("auto", "braille", "block", "ascii")
 
 
-def glyphs() -> str:
-    """How curves are drawn: ``braille``, ``block`` or ``ascii``. ``HEADSURGEON_GLYPHS`` chooses; otherwise
-    braille, blocks on the Linux console (its fonts have no braille), and ASCII where the locale is not UTF-8."""
-    chosen = os.environ.get("HEADSURGEON_GLYPHS", "")
-    if chosen in ("braille", "block", "ascii"):
-        return chosen
+def glyphs(chosen: str = "auto") -> str:
+    """How curves and signs are drawn: ``braille``, ``block`` or ``ascii``. ``HEADSURGEON_GLYPHS`` goes before
+    what was chosen; ``auto`` is braille, blocks on the Linux console (its fonts have no braille), and ASCII
+    where the locale is not UTF-8."""
+    for wanted in (os.environ.get("HEADSURGEON_GLYPHS", ""), chosen):
+        if wanted in GLYPHS[1:]:
+            return wanted
     if "utf" not in locale.getpreferredencoding(False).lower():
         return "ascii"
     return "block" if os.environ.get("TERM") == "linux" else "braille"
 
 
+_ASCII = {
+    **dict(zip("×ˣₓ°ₒ◆·…–—−→←↑↓▸±≤≥≈δΔ≠¶“”‘’⌫⏎", "x',`.*..---><^v>~<>~ddx/\"\"''<<", strict=True)),
+    **dict(zip("▁▂▃▄▅▆▇█▀▌▐░▒▓■□●○", "_.:-=+*##|| .:#o*o", strict=True)),
+    **dict.fromkeys("─━═╌╍┄┅╴╶⎯", "-"),
+    **dict.fromkeys("│┃║╎╏┆┇╵╷▏▕", "|"),
+}
+"""Every sign that the app draws, and one of ASCII that says the same."""
+
+
+def ascii_of(text: str) -> str:
+    """The text in ASCII, each sign as wide as the one it stands for; what has no likeness becomes ``?``."""
+    return text if text.isascii() else "".join(map(_ascii_sign, text))
+
+
+def _ascii_sign(sign: str) -> str:
+    if sign.isascii():
+        return sign
+    if sign in _ASCII:
+        return _ASCII[sign]
+    if "\u2500" <= sign <= "\u257f":  # corners and crossings of frames
+        return "+"
+    if "\u2800" <= sign <= "\u28ff":  # braille
+        return " " if sign == "\u2800" else ":"
+    letter = unicodedata.normalize("NFKD", sign)[0]  # é is e with an accent
+    return letter if letter.isascii() and letter.isprintable() and cell_len(sign) == 1 else "?" * cell_len(sign)
+
+
+_UNSHOWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Mn", "Me", "Zl", "Zp"}
+"""Kinds of characters that command a terminal, or whose width terminals do not agree on."""
+
+
+def visible(text: str) -> str:
+    """Text as it may be shown, line breaks kept: a dot for each character that is not a visible sign."""
+    if text.isprintable():
+        return text
+    return "".join(c if c == "\n" or (unicodedata.category(c) not in _UNSHOWN and cell_len(c)) else "·" for c in text)
+
+
 def plain(text: str, limit: int = 200) -> str:
-    """Text from outside as it may be shown: no control, format or variation characters, at most ``limit`` long."""
-    kept = "".join(c if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Mn", "Me") else "·" for c in text)
-    return kept if len(kept) <= limit else kept[: limit - 1] + "…"
+    """Text from outside as it may be shown: a dot for each character that is not a visible sign, cut to
+    ``limit`` columns."""
+    kept = "".join(c if unicodedata.category(c) not in _UNSHOWN and cell_len(c) else "·" for c in text)
+    if cell_len(kept) <= limit:
+        return kept
+    return set_cell_size(kept, max(0, limit - 1)).rstrip() + "…"
+
+
+def fit(text: str, width: int) -> str:
+    """Text from outside in exactly so many columns."""
+    return set_cell_size(plain(text, width), width)
 
 
 def token(text: str) -> str:

@@ -39,6 +39,10 @@ FIELDS = (
     Field("init", "xavier_normal or xavier_uniform", str),
     Field("parts", "which of q, k, v get fresh weights and are trained", str),
     Field("reinit", "yes, or no: the control that trains without cutting", bool),
+    Field("checkpointing", "yes: less memory, more time, the same gradients", bool),
+    Field("watch", "other texts whose perplexity is told before and after, separated by ;", list[str]),
+    Field("strict", "yes: a broken line in the corpus ends the pass before it begins; no: it is left out", bool),
+    Field("generate", "yes: let the model go on with the prompts before and after", bool),
     Field("clip", "largest gradient norm", float),
     Field("seed", "of every random draw", int),
 )
@@ -60,6 +64,26 @@ def as_plan(values: Mapping[str, Any], targets: str) -> Plan:
     from engine.plan import make_plan
 
     return make_plan({**values, "targets": targets})
+
+
+def plans_of(path: Path, values: Mapping[str, Any]) -> list[Plan]:
+    """The passes of a plan file; ``values`` stand where it names none.
+
+    Raises:
+        InputError: the file is missing or wrong; one sentence.
+    """
+    from engine.plan import read_plans
+
+    plans = read_plans(path, {name: value for name, value in values.items() if name != "targets"})
+    return [
+        plan.model_copy(update={"corpus": [beside(source, path.parent) for source in plan.corpus]}) for plan in plans
+    ]
+
+
+def beside(source: str, folder: Path) -> str:
+    """A source that a plan file names: from its own folder where there is such a file, else as it is written."""
+    own = folder / source
+    return str(own.resolve()) if source and source != "demo" and own.exists() else absolute(source)
 
 
 def written(plan: Plan) -> dict[str, str]:

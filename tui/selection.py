@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from engine.errors import InputError
 from engine.heads import Head
 from engine.targets import Heads, write
 
@@ -71,3 +73,18 @@ def block(a: Head, b: Head) -> Heads:
     return frozenset(
         Head(layer, head) for layer in range(layers[0], layers[1] + 1) for head in range(heads[0], heads[1] + 1)
     )
+
+
+def parse_head(text: str, n_layers: int, n_heads: int) -> Head:
+    """A head as people type it: ``16.4``, ``16 4`` or ``L16-H4``.
+
+    Raises:
+        InputError: it cannot be read, or the model has no such head.
+    """
+    found = re.fullmatch(r"[Ll]?(\d{1,6})[\s.,-]+[Hh]?(\d{1,6})", text)
+    if found is None:
+        raise InputError(f"{text!r} names no head; write layer and head like 16.4")
+    head = Head(int(found.group(1)), int(found.group(2)))
+    if head.layer >= n_layers or head.head >= n_heads:
+        raise InputError(f"there is no {head}: layers go to L{n_layers - 1}, heads to H{n_heads - 1}")
+    return head

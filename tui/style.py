@@ -14,8 +14,8 @@ OperateScreen #panel { border-left: solid $rule; }
 RecordScreen #head { height: 1; }
 #panel { width: 1fr; height: 1fr; }
 #grid { height: 1fr; }
-#legend { height: 3; margin-top: 1; }
-OperateScreen #legend { height: 2; margin-top: 0; }
+#legend { height: 4; }
+OperateScreen #legend { height: 2; }
 Input { background: $background; }
 Input.-textual-compact { background: $background; }
 OptionList { background: $background; border: none; padding: 0; height: 1fr; }
@@ -23,6 +23,8 @@ OptionList:focus { background: $background; background-tint: $background 0%; bor
 OptionList > .option-list--option-highlighted, OptionList:focus > .option-list--option-highlighted {
     background: $chosen; color: $strong; text-style: bold;
 }
+#plan { max-height: 100%; }
+OptionList:nocolor > .option-list--option-highlighted { text-style: bold reverse; }
 #list-title { height: auto; }
 #expression-line, #model-line { height: 1; }
 #expression-label, #model-label { width: auto; }
@@ -32,6 +34,8 @@ TargetScreen #complaint, LoadScreen #complaint { height: 3; }
 #drift { height: 6; }
 #other { width: 1fr; height: 100%; }
 #before-title, #after-title { height: 1; }
+#list { height: 1fr; }
+#more { height: 0; }
 #figures { height: 6; }
 ModalScreen { background: transparent; align: center middle; }
 * { scrollbar-color: $rule; scrollbar-color-hover: $rule; scrollbar-color-active: $rule;
@@ -43,11 +47,18 @@ ModalScreen { background: transparent; align: center middle; }
 .window Static, .ask, #hint, .small, #complaint { text-wrap: wrap; text-overflow: fold; }
 .window Input, .window OptionList { background: $surface; }
 .window OptionList { height: auto; max-height: 16; }
+.whole { max-width: 100%; height: 1fr; max-height: 100%; }
+.whole-under { max-width: 100%; }
+#attention-title { height: 1; }
+#attention-texts { width: 35; scrollbar-size-vertical: 0; }
+#attention-picture { width: 1fr; scrollbar-size-vertical: 1; }
+.sheet { scrollbar-size-vertical: 1; }
+.whole Static, .sheet Static { text-wrap: nowrap; text-overflow: clip; }
 .under { width: 100%; max-width: 100; height: 1; background: $surface; }
 .ask { width: 70; height: auto; background: $surface; border: solid $warning; padding: 1 2; }
 .ask Input { background: $panel; }
 .field { height: 1; }
-.field .name { width: 14; }
+.field .name { width: 15; }
 .field Input { width: 1fr; }
 #hint { height: 2; margin-top: 1; }
 TooSmall { background: $background; }

@@ -44,8 +44,9 @@ class Terminal:
         if self.pid == 0:
             if folder is not None:
                 os.chdir(folder)
-            environment = {**os.environ, "TERM": "xterm-256color", "ESCDELAY": "25", **(env or {})}
-            environment.pop("COLORTERM", None)
+            here = {k: v for k, v in os.environ.items() if k not in ("COLORTERM", "NO_COLOR", "HEADSURGEON_CONFIG")}
+            own = {"TERM": "xterm-256color", "ESCDELAY": "25", "XDG_CONFIG_HOME": "/nonexistent"}
+            environment = {**here, **own, **(env or {})}
             os.execvpe(command[0], command, environment)
         self.resize(columns, lines)
 

@@ -1,8 +1,9 @@
 import inspect
+import re
 
 import pytest
 
-from tui.commands import COMMANDS, SHOWN, STEPS, bindings_of, commands_of, key_line
+from tui.commands import COMMANDS, SHOWN, STEPS, bindings_of, commands_of, key_line, key_name, key_of, remapped
 from tui.screens.base import StepScreen
 from tui.screens.diagnose import DiagnoseScreen
 from tui.screens.load import LoadScreen
@@ -24,10 +25,12 @@ def test_every_command_of_a_screen_has_an_action(step: str) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_no_key_means_two_things_on_one_screen(step: str) -> None:
-    keys = [key for command in commands_of(step) for key in command.keys.split(",")]
+    keys = [key for command in commands_of(step) for key in command.all_keys]
     assert len(keys) == len(set(keys))
     ids = [binding.id for binding in bindings_of(step)]
     assert all(ids)
+    names = [command.name for command in commands_of(step)]
+    assert len(names) == len(set(names)) and all(re.fullmatch(r"[a-z0-9_-]+", name) for name in names)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -39,5 +42,19 @@ def test_the_key_line_fits_80_columns_and_always_tells_how_to_get_help_and_leave
 
 
 def test_no_key_clashes_with_terminals_and_multiplexers() -> None:
-    keys = {key for command in COMMANDS for key in command.keys.split(",")}
+    keys = {key for command in COMMANDS for key in command.all_keys}
     assert not keys & {"ctrl+j", "ctrl+o", "ctrl+s", "ctrl+enter", "ctrl+b", "ctrl+a"}
+
+
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [("question_mark", "?"), ("slash", "/"), ("ctrl+p", "^p"), ("escape", "esc"), ("left", "←"), ("alt+x", "alt+x")],
+)
+def test_keys_are_written_as_people_write_them(key: str, written: str) -> None:
+    assert key_name(key) == written
+
+
+def test_a_command_of_several_screens_may_have_another_key_on_one() -> None:
+    table = remapped({("record", "files"): "F"})
+    assert key_of("files", table, "record") == "F" and key_of("files", table, "operate") == "f"
+    assert [c.name for c in commands_of("record", table)] == [c.name for c in commands_of("record")]

@@ -1,7 +1,7 @@
 import pytest
 
 from engine.heads import Thresholds
-from tui.grid import Pitch, choose_pitch
+from tui.grid import Pitch, choose_pitch, pane
 from tui.palette import EDGES, LEVELS, level, plain, token
 
 
@@ -46,3 +46,32 @@ def test_text_from_outside_is_made_harmless() -> None:
     assert plain("👩\u200d🔬\ufe0f") == "👩·🔬·"
     assert plain("x" * 300, 10) == "x" * 9 + "…"
     assert token("\n") == '"\\n"' and token("The") == '"The"'
+
+
+@pytest.mark.parametrize(
+    ("layers", "heads", "columns", "rows", "pitch"),
+    [
+        (24, 16, 32, 12, Pitch(2, 2)),  # a column for each of the two layers
+        (30, 32, 32, 16, Pitch(1, 1)),  # one column cannot hold two signs: it scrolls
+        (24, 16, 32, 24, Pitch(2, 1)),
+    ],
+)
+def test_where_every_head_has_a_sign_two_layers_share_a_row_only_side_by_side(
+    layers: int, heads: int, columns: int, rows: int, pitch: Pitch
+) -> None:
+    assert choose_pitch(layers, heads, columns, rows, signs=True) == pitch
+
+
+def test_the_grid_moves_by_whole_panes_and_never_past_its_end() -> None:
+    assert pane(0, 31, 32, 112) == 0  # still on the screen
+    assert pane(0, 32, 32, 112) == 32 and pane(32, 31, 32, 112) == 0
+    assert pane(64, 96, 32, 112) == 80  # the last pane ends with the last head
+    assert pane(7, 3, 40, 16) == 0  # all of it fits
+    first = 0
+    moves = 0
+    for at in range(112):
+        found = pane(first, at, 30, 112)
+        assert found <= at < found + 30 and 0 <= found <= 82
+        moves += found != first
+        first = found
+    assert moves <= 4

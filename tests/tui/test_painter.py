@@ -1,6 +1,8 @@
 """What the painter sends must leave a terminal with the same cells as sending everything."""
 
+import ast
 import random
+from pathlib import Path
 
 import pyte
 from rich.color import Color
@@ -8,7 +10,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+import tui
 from tui.painter import Painter
+from tui.palette import ascii_of
 
 WIDTH, HEIGHT = 24, 4
 STYLES = [
@@ -87,3 +91,58 @@ def test_after_forgetting_everything_is_sent_again() -> None:
     painter.forget()
     painter.resize(WIDTH, HEIGHT)
     assert painter.update(iter([(0, 0, strip("words"))])) == first
+
+
+def test_what_was_laid_out_for_a_larger_terminal_is_cut_off() -> None:
+    painter = Painter("256")
+    painter.resize(6, 2)
+    pieces = [(0, 0, strip("abcdefgh")), (1, 4, strip("abcdefgh")), (1, 9, strip("abcdefgh")), (5, 0, strip("abc"))]
+    assert painter.update(iter(pieces)) == "\x1b[1;1H\x1b[0mabcdef\x1b[2;5Hab\x1b[m"
+
+
+def test_nothing_that_commands_a_terminal_gets_through() -> None:
+    painter = Painter("256")
+    painter.resize(WIDTH, HEIGHT)
+    sent = painter.update(iter([(0, 0, strip("a\x1b[2Jb\u202ec\0\xa0d"))]))
+    assert sent == "\x1b[1;1H\x1b[0ma[2Jbc d\x1b[m"
+
+
+def test_sixteen_colours_are_chosen_by_hand_where_the_nearest_would_not_do() -> None:
+    for number, wanted in ((24, "104"), (31, "46"), (172, "43"), (214, "103"), (221, "47"), (230, "107")):
+        painter = Painter("standard")
+        painter.resize(WIDTH, HEIGHT)
+        style = Style(bgcolor=Color.from_rgb(*Color.from_ansi(number).get_truecolor()))
+        assert painter.update(iter([(0, 0, strip(" ", style))])) == f"\x1b[1;1H\x1b[0;{wanted}m \x1b[m"
+
+
+def test_greys_arrive_as_they_were_chosen() -> None:
+    painter = Painter("256")
+    painter.resize(WIDTH, HEIGHT)
+    style = Style(color=Color.parse("#d0d0d0"))  # 8 + 10 × 20
+    assert painter.update(iter([(0, 0, strip("x", style))])) == "\x1b[1;1H\x1b[0;38;5;252mx\x1b[m"
+
+
+def test_in_ascii_every_sign_is_as_wide_as_before() -> None:
+    (screen, stream), painter = terminal(), Painter("256", ascii_only=True)
+    painter.resize(WIDTH, HEIGHT)
+    sent = painter.update(iter([(0, 0, strip("a│×→…é漢b⣿▀ 95 %"))]))
+    assert sent.isascii()
+    stream.feed(sent)
+    assert screen.display[0].rstrip() == "a|x>.e??b:# 95 %"
+
+
+def test_every_sign_of_the_app_has_a_likeness_in_ascii() -> None:
+    """Read off the source: all characters in strings that are not documentation."""
+    drawn: dict[str, str] = {}
+    for path in Path(tui.__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        documentation = {
+            id(node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+                drawn |= dict.fromkeys(node.value, path.name)
+    missing = {f"{sign} in {name}" for sign, name in drawn.items() if "?" in ascii_of(sign) and sign != "?"}
+    assert not missing and "×" in drawn

@@ -215,6 +215,7 @@ async def test_a_worker_that_is_gone_is_told_and_started_again(told: Any, worker
         workers[0].left = True
         shown = await until(pilot, "worker gone — r starts it again")
         assert "step 25 of 40" in shown  # nothing is lost
+        assert "r resume" in shown and "p pause" not in shown
         await pilot.press("r")
         assert "worker gone" not in await until(pilot, "starting the worker")
         assert len(workers) == 2
@@ -286,7 +287,7 @@ async def test_the_list_of_sessions_and_a_new_one(tmp_path: Any, workers: list[I
     story.write_session(tmp_path, "2026-11-29-first-0001", until=40)
     story.write_session(tmp_path, "2026-11-30-second-0002", until=25, ended=False)
     async with Headsurgeon(tmp_path).run_test(size=(80, 24)) as pilot:
-        shown = await until(pilot, "276 → 380 of 384")
+        shown = await until(pilot, "276 → 380/384")
         whole(shown)
         assert shown.index("second-0002") < shown.index("first-0001")  # newest first
         assert "interrupted" in shown  # an unfinished pass that nobody holds

@@ -8,10 +8,11 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widgets import Static
 
-from tui.commands import LOAD, STEPS, Command, key_line
+from tui.commands import LOAD, STEPS, Command, key_line, key_of
 from tui.figures import QUIET, Line, Part, line, patient_line
 from tui.grid import HeadGrid
-from tui.palette import plain
+from tui.palette import fit, plain
+from tui.themes import THEMES
 
 if TYPE_CHECKING:
     from engine.chart import Chart
@@ -24,6 +25,8 @@ class StepScreen(Screen[None]):
 
     AUTO_FOCUS = ""
     step: ClassVar[str]
+    ready = False
+    """All widgets are there."""
 
     @property
     def surgeon(self) -> Headsurgeon:
@@ -53,6 +56,7 @@ class StepScreen(Screen[None]):
         yield from ()
 
     def on_mount(self) -> None:
+        self.ready = True
         self.draw()
 
     def on_resize(self) -> None:
@@ -66,7 +70,7 @@ class StepScreen(Screen[None]):
     @property
     def here(self) -> bool:
         """Composed, and not yet replaced by another step."""
-        return self in self.app.screen_stack and bool(self.children)
+        return self in self.app.screen_stack and self.ready
 
     def _draw(self) -> None:
         self.query_one("#header", Static).update(self.header(), layout=False)
@@ -92,17 +96,18 @@ class StepScreen(Screen[None]):
         steps.append(" ")
         room = width - sum(len(part if isinstance(part, str) else part[0]) for part in steps) - 2
         state = self.surgeon.state
-        name = plain(patient_line(state.live.chart) if state else "headsurgeon", max(8, room))
-        return line(f" {name:<{room}} ", *steps)
+        name = fit(patient_line(state.live.chart) if state else "headsurgeon", max(8, room))
+        return line(f" {name} ", *steps)
 
     def message(self) -> Line:
         """One line: what the operator must know first."""
         text, style = self.surgeon.notice
         state = self.surgeon.state
         if state is not None and state.live.gone:
-            text, style = "worker gone — r starts it again from the last saved state", "$warm bold"
+            text = f"worker gone — {self.key('worker')} starts it again from the last saved state"
+            style = "$warm bold"
         elif state is not None and state.live.chart.failed and not state.live.alive:
-            text, style = f"{state.live.chart.message} — r starts the worker again", "$warm"
+            text, style = f"{state.live.chart.message} — {self.key('worker')} starts the worker again", "$warm"
         elif not text and state is not None:
             text, style = self.status(), QUIET
         return line((f" {plain(text, 400)}", style))
@@ -121,9 +126,13 @@ class StepScreen(Screen[None]):
     def keys(self) -> Line:
         """The key line."""
         parts: list[Part] = [" "]
-        for command in key_line(self.step, self.idle()):
+        for command in key_line(self.step, self.idle(), self.surgeon.table):
             parts += [(command.first, "$cold bold"), (f" {self.label(command)}", QUIET), "  "]
         return line(*parts[:-1])
+
+    def key(self, name: str) -> str:
+        """The key of a command here, for a sentence that names it."""
+        return key_of(name, self.surgeon.table, self.step)
 
     def idle(self) -> set[str]:
         """Ids of commands that would do nothing now: the key line leaves them out."""
@@ -145,8 +154,26 @@ class StepScreen(Screen[None]):
         self.surgeon.go(STEPS[number - 1])
 
     def action_theme(self) -> None:
-        self.app.theme = "light" if self.app.theme == "dark" else "dark"
-        self.draw()
+        names = list(THEMES)
+        self.action_use_theme(names[(names.index(self.app.theme) + 1) % len(names)])
+
+    def action_use_theme(self, name: str) -> None:
+        self.app.theme = name
+        self.surgeon.say(f"theme: {name}")
+
+    def copy_value(self) -> str:
+        """What the copy key takes: one line of text, empty for nothing."""
+        return str(self.state.live.session.folder) if self.surgeon.state is not None else ""
+
+    def action_copy(self) -> None:
+        value = self.copy_value()
+        if value:
+            self.surgeon.copy(value)
+        else:
+            self.surgeon.say("there is nothing to copy here")
+
+    def action_screenshot(self) -> None:
+        self.surgeon.screenshot(self.step)
 
     def action_redraw(self) -> None:
         self.surgeon.redraw()
@@ -173,6 +200,12 @@ class StepScreen(Screen[None]):
 
 class GridScreen(StepScreen):
     """A step with a grid and a cursor on it."""
+
+    def copy_value(self) -> str:
+        """The figures of the head under the cursor."""
+        from tui.copying import head_text
+
+        return head_text(self.chart, self.state.cursor) if self.surgeon.state is not None else ""
 
     def action_left(self) -> None:
         self._move(0, -1)

@@ -9,32 +9,37 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from engine.chart import PassChart
-from engine.drift import spreading
-from engine.heads import Rows, Thresholds
-from tui.chartlines import Curves, number, plot
+from tui.block import Block
+from tui.chartlines import number, plot
 from tui.commands import OPERATE, Command, bindings_of
 from tui.estimate import worker_memory
-from tui.figures import QUIET, STRONG, WARM, Line, Part, drift_table, joined, line, size
-from tui.grid import TARGET, WOKEN, HeadGrid, Marks
+from tui.figures import QUIET, STRONG, Line, Part, drift_table, joined, line, size
+from tui.grid import HeadGrid
 from tui.pace import duration
-from tui.palette import glyphs
-from tui.screens.base import GridScreen
-from tui.screens.diagnose import place
+from tui.palette import plain
+from tui.passview import (
+    OUTCOMES,
+    ROLES,
+    check_lines,
+    curves_of,
+    epoch,
+    heldout,
+    marks,
+    offer,
+    spreading_line,
+    whole,
+)
+from tui.screens.heads import HeadScreen, place
+from tui.screens.lines import LineWindow, Sheet
 from tui.screens.windows import Ask
+from tui.tables import history
+from tui.views import DRIFT, MASS, TITLES
 
-ROLES = {"axis": "$quiet", "stock": "$quiet", "train": "$cold", "heldout": "$warm", "best": "$strong bold"}
 OTHER_ROWS = 11
 """Rows of the screen that the grid cannot have."""
-OUTCOMES = {
-    "completed": "ran to its end",
-    "patience": "stopped: no better check for long",
-    "stopped": "stopped by the operator, best kept",
-    "stopped_last": "stopped by the operator, last kept",
-    "failed": "failed",
-}
 
 
-class OperateScreen(GridScreen):
+class OperateScreen(HeadScreen):
     """Figures, curves, the live grid, drift and the last checks."""
 
     step = OPERATE
@@ -43,9 +48,9 @@ class OperateScreen(GridScreen):
     def body(self) -> ComposeResult:
         with Horizontal(id="main"):
             with Vertical(id="side"):
-                yield HeadGrid(glyphs() == "ascii", id="grid")
+                yield HeadGrid(self.surgeon.ascii_only, id="grid")
                 yield Static(id="legend")
-            yield Static(id="panel")
+            yield Block(id="panel")
         yield Static(id="drift")
 
     @property
@@ -55,44 +60,78 @@ class OperateScreen(GridScreen):
 
     def draw_body(self) -> None:
         pass_, grid, head_map = self.shown, self.query_one(HeadGrid), self.chart.stock
-        panel = self.query_one("#panel", Static)
+        panel = self.query_one("#panel", Block)
         if head_map is None or pass_ is None or self.state.asked:
             if head_map is not None:
-                grid.show(head_map.bos_mass, {}, self.state.cursor)
+                grid.show(self.state.view_of(head_map.bos_mass, head_map, "stock"), {}, self.state.cursor)
                 place(self, grid, OTHER_ROWS)
             for name in ("#legend", "#drift"):
                 self.query_one(name, Static).update("", layout=False)
-            status = self.status() or "no pass has run: esc goes back to plan one"
-            panel.update(line((f"\n {status}", QUIET)), layout=False)
+            status = self.status() or f"no pass has run: {self.key('back')} goes back to plan one"
+            panel.update(line((f"\n {status}", QUIET)))
             return
         mass = pass_.bos_mass or head_map.bos_mass
-        grid.show(mass, marks(pass_, mass, head_map.thresholds.bos_sink), self.state.cursor)
+        grid.show(
+            self.state.view_of(mass, head_map, "stock", name=self.live_view),
+            marks(pass_, mass, head_map.thresholds.bos_sink),
+            self.state.cursor,
+        )
         width = place(self, grid, OTHER_ROWS)
-        panel.update(joined(self._panel(pass_, width, self.app.size.height - 9)), layout=False)
+        panel.update(joined(self._panel(pass_, width, self.app.size.height - 9)))
         self.draw_head()
         self.query_one("#drift", Static).update(joined(self._drift(pass_)), layout=False)
 
+    @property
+    def live_view(self) -> str:
+        """What the live grid shows: only the BOS mass is measured while a pass runs, and so its drift."""
+        return DRIFT if self.state.view == DRIFT else MASS
+
+    def _view(self, step: int) -> None:
+        self.state.view = MASS if self.live_view == DRIFT else DRIFT
+        self.surgeon.say(f"view: {TITLES[self.state.view]}; the others are in step 2")
+
+    def message(self) -> Line:
+        pass_, live = self.chart.running, self.state.live
+        if pass_ is not None and pass_.out_of_memory is not None and not self.surgeon.notice[0]:
+            return line((f" {offer(pass_.out_of_memory, self.key('smaller'))}", "$warm bold"))
+        if live.looks_hung:
+            text = (
+                f"no news from the worker for {duration(live.silence_limit)} — {self.key('worker')} ends it and goes on"
+            )
+            return line((f" {text}", "$warm bold"))
+        return super().message()
+
     def status(self) -> str:
+        waiting = self.state.live.plans_waiting
+        if waiting and self.chart.progress is None and self.chart.running:
+            targets = "; ".join(plain(str(plan.get("targets", "")), 24) for plan in waiting)
+            return f"queued: {len(waiting)} more — {targets}"
         if self.state.asked and self.chart.progress is None and self.state.live.listening:
             return "the worker has been asked to operate …"
         if self.shown and self.shown.ended and self.chart.progress is None:
-            return "the pass has ended: enter goes on to its record"
+            return f"the pass has ended: {self.key('forward')} goes on to its record"
         return super().status()
 
     def _panel(self, pass_: PassChart, width: int, rows: int) -> list[Line]:
         lines = self._figures(pass_)
-        checks = self._checks(pass_, max(3, rows // 6))
+        checks = check_lines(pass_, max(3, rows // 6))
         height = max(5, rows - len(lines) - len(checks))
-        drawn = plot(curves_of(pass_), width, height, glyphs())
+        drawn = plot(curves_of(pass_), width, height, self.surgeon.glyphs)
         lines += [line(*((text, ROLES[role]) for text, role in pieces)) for pieces in drawn]
         return lines + checks
 
     def _state(self, pass_: PassChart) -> Part:
         live = self.state.live
+        if live.replaying and not pass_.ended:
+            return "as it was", STRONG
         if pass_.ended:
             return f"{OUTCOMES.get(pass_.outcome, pass_.outcome)}, step {pass_.ended.kept_step} kept", STRONG
+        if pass_.out_of_memory is not None:
+            return "out of memory", "$warm bold"
         if not live.alive:
             return "worker gone", "$warm bold"
+        if live.looks_hung:
+            return "no news from the worker", "$warm bold"
         if not live.listening:
             return "waiting for the worker", "$warm bold"
         return ("paused", "$warm bold") if pass_.paused else ("operating", STRONG)
@@ -104,6 +143,9 @@ class OperateScreen(GridScreen):
         speed = live.pace.tokens_per_second
         last = pass_.steps[-1] if pass_.steps else None
         newest, best = heldout(pass_), pass_.best
+        time_or_peak: tuple[Part, Part] = ((" left ", QUIET), duration(left) if left is not None else "–")
+        if pass_.ended and pass_.ended.peak_memory_bytes:
+            time_or_peak = ((" memory peak ", QUIET), size(pass_.ended.peak_memory_bytes))
         return [
             line(f" pass {pass_.number} ", self._state(pass_), (self._memory(), QUIET)),
             line(
@@ -111,7 +153,7 @@ class OperateScreen(GridScreen):
                 (f"   epoch {epoch(pass_)}", QUIET), (f"   lr {last.lr:.1e}" if last else "", QUIET),
             ),
             line(
-                (" left ", QUIET), duration(left) if left is not None else "–",
+                *time_or_peak,
                 (f"  {speed:.0f} tok/s" if speed else "", QUIET),
                 (f"  loss {last.loss:.3f}" if last else "", QUIET),
             ),
@@ -128,18 +170,14 @@ class OperateScreen(GridScreen):
 
     def _memory(self) -> str:
         live = self.state.live
+        pass_, loaded = self.shown, live.chart.loaded
+        if pass_ is not None and pass_.ended is not None:
+            return ""
+        wanted = f" of about {size(pass_.started.memory_bytes)}" if pass_ and pass_.started.memory_bytes else ""
+        if loaded is not None and loaded.device != "cpu":
+            return f"   memory{wanted.removeprefix(' of')}" if wanted else ""
         held = worker_memory(live.chart.worker.pid) if live.alive and live.listening and live.chart.worker else 0
-        return f"   worker {size(held)}" if held else ""
-
-    def _checks(self, pass_: PassChart, rows: int) -> list[Line]:
-        """The newest checks, the last one at the bottom."""
-        lines = [line((" check   train held-out woken drifting", QUIET))]
-        for check in pass_.checks[-(rows - 1) :]:
-            drifting = check.drift.outside.drifting + check.drift.in_band_frozen.drifting
-            train = number(math.exp(min(check.train_loss, 700)))
-            text = f" {check.step:>5} {train:>7} {number(check.heldout_perplexity):>8} {check.woken:>5} {drifting:>8}"
-            lines.append(line(text, (" ◆" if check is pass_.best else "", ROLES["best"])))
-        return lines
+        return f"   {size(held)}{wanted}" if held else ""
 
     def draw_head(self) -> None:
         """Woken so far, and the cursor's head, below the grid."""
@@ -152,8 +190,11 @@ class OperateScreen(GridScreen):
         here = f"{stock.mass(own):.3f}" + (f" → {now[own.layer][own.head]:.3f}" if now else "")
         lines = [
             line((" woken o ", QUIET), (f"{woken}/{len(pass_.started.target_heads)}", STRONG), (cut, QUIET)),
-            line((f" {own!s:<8}", STRONG), here, "  target" if str(own) in pass_.started.target_heads else ""),
-        ]
+            line(
+                (f" {own!s:<8}", STRONG), here, "  target" if str(own) in pass_.started.target_heads else "",
+                ("  view: drift" if self.live_view == DRIFT else "", QUIET),
+            ),
+        ]  # fmt: skip
         self.query_one("#legend", Static).update(joined(lines), layout=False)
 
     def _drift(self, pass_: PassChart) -> list[Line]:
@@ -166,7 +207,18 @@ class OperateScreen(GridScreen):
 
     def idle(self) -> set[str]:
         ended = any(pass_.ended for pass_ in self.chart.passes)
-        return (set() if self.chart.running else {"pause", "check", "stop"}) | (set() if ended else {"forward"})
+        running = self.chart.running
+        if self.state.live.replaying:
+            return {"pause", "check", "stop", "note", "smaller", "worker"}
+        live = self.state.live
+        idle = set() if running and live.alive else {"pause", "check", "stop"}
+        if not (live.gone or live.looks_hung):
+            idle |= {"worker"}
+        if running is not None and running.out_of_memory is not None:
+            idle = {"pause", "check", "stop", "worker"}
+        else:
+            idle |= {"smaller"}
+        return idle | (set() if ended else {"forward"})
 
     def label(self, command: Command) -> str:
         running = self.chart.running
@@ -177,10 +229,13 @@ class OperateScreen(GridScreen):
     def _to_ask(self, what: str) -> PassChart | None:
         """The running pass, if there is one to ask for something; says why not otherwise."""
         running = self.chart.running
+        if self.state.live.replaying:
+            self.surgeon.say("this is a replay: nothing can be asked of it")
+            return None
         if running is None:
             self.surgeon.say(f"nothing to {what}: no pass is running")
         elif not self.state.live.alive:
-            self.surgeon.say(f"nothing to {what}: the worker is gone, r starts it again")
+            self.surgeon.say(f"nothing to {what}: the worker is gone, {self.key('worker')} starts it again")
             return None
         return running
 
@@ -210,6 +265,57 @@ class OperateScreen(GridScreen):
         if self._to_ask("stop"):
             self.app.push_screen(Ask(question), answered)
 
+    def action_interval(self) -> None:
+        running = self._to_ask("change")
+        if running is None:
+            return
+
+        def change(steps: int | None) -> None:
+            if steps is not None:
+                self.state.live.session.send("set", option="check_every", value=steps)
+                self.surgeon.say(f"a check every {steps} steps from the next step on …")
+
+        now = running.plan.get("check_every", "")
+        title = "Steps between two checks"
+        self.app.push_screen(LineWindow(title, f"now {now}; each check also saves the state", whole, str(now)), change)
+
+    def action_smaller(self) -> None:
+        running = self.chart.running
+        wanted = running.out_of_memory if running else None
+        if wanted is None:
+            self.surgeon.say("nothing has run out of memory")
+        elif not wanted.offered_micro_batch and wanted.checkpointing:
+            self.surgeon.say("there is no smaller micro-batch; fewer targets or shorter samples are the way out")
+        else:
+            values: dict[str, object] = {"checkpointing": True}
+            if wanted.offered_micro_batch:
+                values = {"micro_batch": wanted.offered_micro_batch, "accumulate": wanted.offered_accumulate}
+            self.state.live.ask("continue", **values)
+            self.surgeon.say("going on from the saved state …")
+
+    def action_history(self) -> None:
+        if self.shown is None:
+            self.surgeon.say("no pass has run yet")
+        else:
+            self.app.push_screen(Sheet("", lambda _: history(self.chart, self.shown) if self.shown else []))
+
+    def action_worker(self) -> None:
+        """Start a worker; where one is there and does not answer, end it first, if that is wanted."""
+        live = self.state.live
+        if not live.looks_hung:
+            super().action_worker()
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                live.kill_worker()
+                live.start_worker()
+                self.draw()
+
+        question = f"The worker has written nothing for {duration(live.silent)}. End it and go on from step "
+        saved = self.chart.running.saved_step if self.chart.running else 0
+        self.app.push_screen(Ask(f"{question}{saved}, the last one saved?"), answered)
+
     def action_note(self) -> None:
         self.surgeon.write_note()
 
@@ -218,46 +324,3 @@ class OperateScreen(GridScreen):
             super().action_forward()
         else:
             self.surgeon.say("no pass has ended yet, so there is nothing to record")
-
-
-def marks(pass_: PassChart, mass: Rows, limit: float) -> Marks:
-    """× on targets that are still sick, o on those below the threshold."""
-    return {head: WOKEN if mass[head.layer][head.head] <= limit else TARGET for head in pass_.targets}
-
-
-def heldout(pass_: PassChart) -> float | None:
-    """The newest held-out perplexity."""
-    if pass_.checks:
-        return pass_.checks[-1].heldout_perplexity
-    return pass_.cut.heldout_perplexity if pass_.cut else None
-
-
-def epoch(pass_: PassChart) -> str:
-    """How often the corpus was gone through, and of how many times where the plan counts so."""
-    tokens = sum(source.train_tokens for source in pass_.started.corpus)
-    done = pass_.steps[-1].tokens / tokens if tokens and pass_.steps else 0.0
-    return f"{done:.2f}" + ("" if pass_.started.plan.get("steps") else f" of {pass_.started.plan.get('epochs')}")
-
-
-def curves_of(pass_: PassChart) -> Curves:
-    """What the plot shows of a pass."""
-    points = [(0.0, pass_.cut.heldout_perplexity)] if pass_.cut else []
-    points += [(float(check.step), check.heldout_perplexity) for check in pass_.checks]
-    best = pass_.best
-    return Curves(
-        steps=pass_.started.steps,
-        stock=pass_.started.heldout_perplexity_stock,
-        train=[(float(step.step), step.loss) for step in pass_.steps],
-        heldout=points,
-        best=(float(best.step), best.heldout_perplexity) if best else None,
-    )
-
-
-def spreading_line(pass_: PassChart, thresholds: Thresholds, width: int) -> Line:
-    """Columns whose drift rose since the first check."""
-    if len(pass_.checks) < 2:
-        return line((" columns       ", QUIET), ("two checks are needed to see spreading", QUIET))
-    found = spreading(pass_.checks[0].columns, pass_.checks[-1].columns, thresholds)
-    last = pass_.checks[-1].columns
-    text = "  ".join(f"H{index} {last[index]:.3f}" for index in found) if found else "none spreads"
-    return line((" columns       ", QUIET), (text[: width - 20], WARM if found else ""))

@@ -9,19 +9,25 @@ from textual.widgets import Static
 from engine.chart import PassChart
 from engine.drift import ZoneDrift
 from engine.heads import CLASSES, HeadMap, Rows
-from tui.commands import RECORD, TARGET, bindings_of
-from tui.figures import COLD, QUIET, STRONG, WARM, Line, Part, change, class_style, joined, line
+from tui.commands import RECORD, TARGET, Command, bindings_of
+from tui.figures import COLD, QUIET, STRONG, WARM, Line, Part, change, class_style, joined, line, side_by_side
+from tui.grid import TARGET as TARGET_SIGN
 from tui.grid import HeadGrid
-from tui.palette import glyphs, plain
-from tui.screens.base import GridScreen
-from tui.screens.operate import marks
+from tui.palette import plain
+from tui.passview import marks
+from tui.screens.heads import HeadScreen
+from tui.screens.lines import Sheet
 from tui.screens.windows import Ask
+from tui.tables import column_rows, history, target_list, target_rows, working
+from tui.views import DRIFT, MASS, TITLES, View
 
+LEAST = 8
+"""Rows that are worth filling with tables."""
 FIGURES = 7
 """Rows below the grids."""
 
 
-class RecordScreen(GridScreen):
+class RecordScreen(HeadScreen):
     """Two grids, and the figures that the operator judges by."""
 
     step = RECORD
@@ -31,12 +37,18 @@ class RecordScreen(GridScreen):
         with Horizontal(id="main"):
             with Vertical(id="side"):
                 yield Static(id="before-title")
-                yield HeadGrid(glyphs() == "ascii", id="before")
+                yield HeadGrid(self.surgeon.ascii_only, id="before")
             with Vertical(id="other"):
                 yield Static(id="after-title")
-                yield HeadGrid(glyphs() == "ascii", crosshair=False, id="after")
+                yield HeadGrid(self.surgeon.ascii_only, crosshair=False, id="after")
+                yield Static(id="list")
+        yield Static(id="more")
         yield Static(id="head")
         yield Static(id="figures")
+
+    def copy_value(self) -> str:
+        """Where the session is."""
+        return str(self.state.live.session.folder) if self.surgeon.state is not None else ""
 
     @property
     def ended(self) -> list[PassChart]:
@@ -56,21 +68,70 @@ class RecordScreen(GridScreen):
             return
         size, cursor = self.app.size, self.state.cursor
         after, limit = self._after(pass_, before), before.thresholds.bos_sink
+        chosen = "" if self.state.view == MASS else f", {TITLES[self.state.view]}"
+        views = self._views(pass_, before, after)
         for name, mass in (("before", before.bos_mass), ("after", after)):
             grid = self.query_one(f"#{name}", HeadGrid)
-            grid.show(mass, marks(pass_, mass, limit), cursor)
+            signs = marks(pass_, after if self.state.difference else mass, limit)
+            if self.state.difference:  # signs of rising and falling say more than that a target woke
+                signs = {head: sign for head, sign in signs.items() if sign == TARGET_SIGN}
+            grid.show(views[name], signs, cursor)
             room = size.width // 2
             grid.styles.width = grid.width_for(room)
-            grid.styles.height = grid.rows_for(room, size.height - 4 - FIGURES)
-        self.query_one("#before-title", Static).update(line((f" before: {self._before_name()}", STRONG)), layout=False)
-        self.query_one("#after-title", Static).update(line((_title(pass_), STRONG)), layout=False)
+            rows = grid.rows_for(room, size.height - 4 - FIGURES)
+            grid.styles.height = rows
+        self._more(pass_, before, after, size.height - 4 - FIGURES - rows)
+        beside = self.query_one("#list", Static)
+        self.query_one("#after", HeadGrid).display = not self.state.difference
+        beside.display = self.state.difference
+        left, right = f" before: {self._before_name()}{chosen}", _title(pass_)
+        if self.state.difference:
+            found = working(pass_)
+            left = f" difference: pass {pass_.number} less {self._before_name()}"
+            right = f" targets, {found[0]} of {found[1]} working alone" if found else " targets"
+            beside.update(joined(self._list(pass_, before, after)), layout=False)
+        self.query_one("#before-title", Static).update(line((left, STRONG)), layout=False)
+        self.query_one("#after-title", Static).update(line((right, STRONG)), layout=False)
         self.draw_head()
         figures.update(joined(self._figures(pass_, before)), layout=False)
+
+    def _more(self, pass_: PassChart, before: HeadMap, after: Rows, room: int) -> None:
+        """Targets one by one and the columns, where the grids leave room below them."""
+        more = self.query_one("#more", Static)
+        rows = room if room >= LEAST and self.app.size.width >= 120 else 0
+        more.styles.height = rows
+        if rows:
+            t = before.thresholds
+            found = target_rows(pass_, before, after, t.bos_sink), column_rows(pass_, t)
+            cut = [lines[: rows - 1] + ([line((" …", QUIET))] if len(lines) > rows - 1 else []) for lines in found]
+            more.update(joined(side_by_side(cut[0], cut[1], 78)), layout=False)
+
+    def _views(self, pass_: PassChart, before: HeadMap, after: Rows) -> dict[str, View]:
+        """What the two grids show."""
+        state, map_ = self.state, self.chart.maps.get(f"pass-{pass_.number}") or before
+        if state.difference:
+            name = self._before_name()
+            view = state.view_of(after, map_, "", "difference", DRIFT, before, since=name)
+            return {"before": view, "after": view}
+        earlier = self._standing_before()
+        stage = f"pass-{earlier.number}" if earlier else "stock"
+        return {
+            "before": state.view_of(before.bos_mass, before, stage, "before"),
+            "after": state.view_of(after, map_, f"pass-{pass_.number}", "after"),
+        }
+
+    def _list(self, pass_: PassChart, before: HeadMap, after: Rows) -> list[Line]:
+        """As many targets as there is room for, from the one under or after the cursor on."""
+        rows = max(1, self.app.size.height - 4 - FIGURES)
+        return target_list(pass_, before, after, self.state.cursor, rows)
 
     def draw_head(self) -> None:
         pass_, before, head = self.shown, self._before(), self.state.cursor
         if pass_ is None or before is None:
             return
+        if self.state.difference:
+            lines = self._list(pass_, before, self._after(pass_, before))
+            self.query_one("#list", Static).update(joined(lines), layout=False)
         was, map_ = before.class_of(head), self.chart.maps.get(f"pass-{pass_.number}")
         parts: list[Part] = [(f"{was:<11}", class_style(was)), f" {before.mass(head):.3f} → "]
         if map_ is not None:
@@ -138,6 +199,8 @@ class RecordScreen(GridScreen):
         ]  # fmt: skip
 
     def idle(self) -> set[str]:
+        if self.state.live.replaying:
+            return {"accept", "undo_pass", "note"}
         shown, standing = self.shown, self.chart.standing
         if not shown or not standing or shown is not standing[-1]:
             return {"accept", "undo_pass"}
@@ -152,7 +215,7 @@ class RecordScreen(GridScreen):
         elif shown is None or shown.undone or not standing:
             self.surgeon.say(f"nothing to {what}: this pass is not in the model")
         elif shown is not standing[-1]:
-            self.surgeon.say(f"only the last pass can be taken: ] goes to pass {standing[-1].number}")
+            self.surgeon.say(f"only the last pass can be taken: {self.key('later')} goes to pass {standing[-1].number}")
         else:
             return shown
         return None
@@ -180,6 +243,32 @@ class RecordScreen(GridScreen):
         """Plan the next pass; where nothing is chosen for it yet, propose what is still sick."""
         self.state.propose()
         self.surgeon.go(TARGET)
+
+    def action_difference(self) -> None:
+        self.state.difference = not self.state.difference
+        self.draw()
+
+    def action_per_target(self) -> None:
+        pass_, before = self.shown, self._before()
+        if pass_ is None or before is None:
+            self.surgeon.say("no pass has ended yet")
+            return
+        after, limit = self._after(pass_, before), before.thresholds.bos_sink
+        self.app.push_screen(Sheet("", lambda _: target_rows(pass_, before, after, limit)))
+
+    def action_columns(self) -> None:
+        pass_, before = self.shown, self._before()
+        if pass_ is not None and before is not None:
+            title = "Mean |drift| of untouched heads per head index"
+            self.app.push_screen(Sheet(title, lambda _: column_rows(pass_, before.thresholds)))
+
+    def action_history(self) -> None:
+        pass_ = self.shown
+        if pass_ is not None:
+            self.app.push_screen(Sheet("", lambda _: history(self.chart, pass_)))
+
+    def label(self, command: Command) -> str:
+        return "side by side" if command.id == "difference" and self.state.difference else command.label
 
     def action_note(self) -> None:
         self.surgeon.write_note()

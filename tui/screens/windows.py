@@ -12,9 +12,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.commands import Command, commands_of
+from tui.commands import Command
 from tui.figures import QUIET, STRONG, joined, line
 from tui.help import PAGES
+from tui.palette import plain
 
 CLOSE: list[BindingType] = [Binding("escape", "close", "close", show=False)]
 
@@ -31,14 +32,15 @@ class Help(ModalScreen[None]):
         Binding("pageup", "scroll(-12)", "page up", show=False),
     ]
 
-    def __init__(self, step: str) -> None:
+    def __init__(self, step: str, commands: list[Command]) -> None:
         super().__init__()
         self.step = step
+        self.commands = [command for command in commands if command.keys]
 
     def compose(self) -> ComposeResult:
         title, text = PAGES[self.step]
         lines = [line((f"{title}\n", STRONG)), Content(f"{text}\n"), line(("Keys\n", STRONG))]
-        lines += [line((f"{c.display:<10}", "$cold bold"), c.help) for c in commands_of(self.step)]
+        lines += [line((f"{c.display:<10}", "$cold bold"), c.help) for c in self.commands]
         with VerticalScroll(classes="window"):
             yield Static(joined(lines))
         yield Static(line((" ↑↓ scroll   esc closes", QUIET)), classes="under")
@@ -60,9 +62,9 @@ class Palette(ModalScreen[Command | None]):
         Binding("up", "move(-1)", "up", show=False),
     ]
 
-    def __init__(self, step: str) -> None:
+    def __init__(self, commands: list[Command]) -> None:
         super().__init__()
-        self.commands = [c for c in commands_of(step) if c.id not in ("palette", "left", "right", "up", "down")]
+        self.commands = [c for c in commands if c.id not in ("palette", "left", "right", "up", "down")]
         self.found = self.commands
 
     def compose(self) -> ComposeResult:
@@ -114,7 +116,8 @@ class Ask(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         yield Static(
-            line(self.question, "\n\n", ("y", "$cold bold"), " yes   ", ("n", "$cold bold"), " no"), classes="ask"
+            line(plain(self.question, 600), "\n\n", ("y", "$cold bold"), " yes   ", ("n", "$cold bold"), " no"),
+            classes="ask",
         )
 
     def action_answer(self, answer: bool) -> None:
@@ -145,10 +148,14 @@ class NoteLine(ModalScreen[str]):
         self.dismiss("")
 
 
-class Files(ModalScreen[None]):
-    """Where the files of a session are."""
+class Files(ModalScreen[bool]):
+    """Where the files of a session are. Its result: whether the folder's path is to be copied."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*CLOSE, Binding("f,q,enter", "close", "close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *CLOSE,
+        Binding("f,q,enter", "close", "close", show=False),
+        Binding("y", "copy", "copy", show=False),
+    ]
 
     def __init__(self, files: list[tuple[str, str]]) -> None:
         super().__init__()
@@ -157,12 +164,16 @@ class Files(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         lines = [line(("Files of this session\n", STRONG))]
         for name, path in self.files:
-            lines += [line((name, QUIET)), Content(f"  {path}")]
+            lines += [line((name, QUIET)), Content(f"  {plain(path, 4096)}")]
         with VerticalScroll(classes="window"):
             yield Static(joined(lines))
+        yield Static(line((" y copies the folder's path   esc closes", QUIET)), classes="under")
+
+    def action_copy(self) -> None:
+        self.dismiss(True)
 
     def action_close(self) -> None:
-        self.dismiss()
+        self.dismiss(False)
 
 
 class TooSmall(ModalScreen[None]):
