@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test pytest venv lint demo soak bench bench-tui clean
+.PHONY: run test pytest venv lint demo soak bench bench-tui bench-corpus bench-memory clean
 
 run: venv
 	$(BIN)/headsurgeon --demo
@@ -45,6 +45,14 @@ bench: venv
 # The app on a real terminal beside its targets: two to three minutes, best on a quiet machine.
 bench-tui: venv
 	$(BIN)/python -m benchmarks.tui
+
+# A text file of 2 GB: seconds to its first samples, and memory while it is read.
+bench-corpus: venv
+	$(BIN)/python -m benchmarks.corpus
+
+# The memory estimate beside what passes on patients of 100 M parameters take: ten minutes.
+bench-memory: venv
+	$(BIN)/python -m benchmarks.memory
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -103,6 +103,7 @@ def preflight(
     from engine import demo
     from engine.anatomy import anatomy_of, context_of, read_config, untrainable
     from engine.plan import make_plan
+    from engine.preflight import free_ram
     from engine.preflight import preflight as estimate
     from engine.show import preflight_json, preflight_text
     from engine.targets import Model, needs_head_map, resolve
@@ -120,7 +121,7 @@ def preflight(
     plan = make_plan({**demo.pass_defaults(model), **{k: v for k, v in given.items() if v is not None}})
     stored = str(config.get("dtype") or config.get("torch_dtype") or "float32")
     found = estimate(anatomy, heads, plan, stored if dtype == "auto" else dtype, context_of(folder, config))
-    typer.echo(json.dumps(preflight_json(found)) if as_json else preflight_text(found))
+    typer.echo(json.dumps(preflight_json(found)) if as_json else preflight_text(found, free_ram()))
 
 
 def _config_folder(model: str) -> Path:

@@ -192,14 +192,14 @@ def _opened(
     model: str, texts: list[str], patch: Path | None, device: str, dtype: str
 ) -> tuple[Patient, list[dict[str, Tensor]]]:
     """The stock model, and the values that the patches write into it; complains about everything first."""
-    from engine.nn.corpus import documents
     from engine.nn.load import find, load
     from engine.nn.patch import load_patch
+    from engine.nn.reading import running_text
     from engine.nn.worker import session_patches
     from engine.session import open_session
 
     for source in texts:
-        if next(iter(documents(source)), None) is None:
+        if next(iter(running_text(source)), None) is None:
             raise InputError(f"{source} holds no text")
     patches = []
     if patch is not None:
@@ -238,10 +238,10 @@ def _length(patient: Patient, length: int | None) -> int:
 
 
 def _windows(patient: Patient, source: str, length: int, samples: int | None) -> list[Tensor]:
-    from engine.nn.corpus import documents
+    from engine.nn.reading import running_text
     from engine.nn.vitals import windows
 
-    return windows(patient, documents(source), length, samples)
+    return windows(patient, running_text(source), length, samples)
 
 
 def _heads(patient: Patient, targets: str) -> list[Head]:

@@ -20,7 +20,7 @@ LIBRARIES = 440_000_000
 WORKING = 135
 """Values per token and unit of width that come and go in a step, or that the allocator cannot give back;
 measured (``benchmarks/memory.py``), where the other counts follow from what the model computes."""
-EVALUATING = 40
+EVALUATING = 80
 """The same where nothing is kept for a backward pass."""
 TOLERANCE = 1.2
 """The estimate is held to be right within a factor of this (``benchmarks/memory.py``)."""

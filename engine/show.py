@@ -143,8 +143,8 @@ def preflight_json(p: Preflight) -> dict[str, Any]:
     return {**flat, "zone": zone}
 
 
-def preflight_text(p: Preflight) -> str:
-    """``preflight`` for people."""
+def preflight_text(p: Preflight, free: int) -> str:
+    """``preflight`` for people; ``free`` bytes of memory are there on this machine."""
     share = 100 * p.trained_parameters / p.total_parameters
     touched = 100 * p.touched_tensor_parameters / p.total_parameters
     layers, heads = p.zone_layers, p.zone_heads
@@ -154,7 +154,8 @@ def preflight_text(p: Preflight) -> str:
             f"{p.in_band_frozen} in-band frozen, {p.outside} outside",
             f"trained {p.trained_parameters:,} of {p.total_parameters:,} parameters ({share:.2f} %)",
             f"in touched tensors {p.touched_tensor_parameters:,} ({touched:.2f} %)",
-            f"memory about {p.memory_bytes / 1e9:.1f} GB, disk about {p.disk_bytes / 1e6:.0f} MB",
+            f"memory about {p.memory_bytes / 1e9:.1f} GB ({free / 1e9:.1f} GB of RAM are free here), "
+            f"disk about {p.disk_bytes / 1e6:.0f} MB",
         ]
     )
 

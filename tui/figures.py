@@ -196,3 +196,9 @@ def drift_table(cut: Drift | None, training: Drift | None, both: Drift | None) -
 def change(before: float | None, after: float | None) -> str:
     """``128.98 → 55.20``; a dash for what is not known."""
     return f"{number(before) if before is not None else '–'} → {number(after) if after is not None else '–'}"
+
+
+def source_name(source: str) -> str:
+    """A text's source in a word: the file's name without folder and ending; a hub name as it is."""
+    name = source.removeprefix("demo:")
+    return name.rsplit("/", 1)[-1].removesuffix(".txt").removeprefix("heldout-") if name.endswith(".txt") else name

@@ -30,4 +30,3 @@ def corpus_path(source: str) -> Path:
     The short name keeps records free of the place where the program happens to be installed.
     """
     return FOLDER / source.removeprefix("demo:") if source in CORPORA + OTHER_TEXTS else Path(source).expanduser()
-

@@ -13,10 +13,10 @@ from engine.errors import InputError
 from engine.generation import Sampling, read_prompts
 from engine.heads import Head
 from engine.nn.attention import tokenized
-from engine.nn.corpus import documents
 from engine.nn.generate import generate
 from engine.nn.load import Patient
 from engine.nn.pattern import pattern
+from engine.nn.reading import running_text
 from engine.nn.vitals import contributions, mean_loss, windows
 from engine.probes import Probe
 
@@ -78,7 +78,7 @@ def first_samples(patient: Patient, source: str, length: int, at_most: int) -> t
         InputError: the source cannot be read, or is shorter than one sample.
     """
     length = min(length, patient.context)
-    found = list(islice(windows(patient, documents(source), length, at_most), 1))
+    found = list(islice(windows(patient, running_text(source), length, at_most), 1))
     if not found or found[0].shape[1] != length:
         raise InputError(f"the text {source} is shorter than one sample of {length} tokens")
     return found[0]

@@ -113,6 +113,30 @@ def documents(source: str, findings: Findings | None = None) -> Iterator[str]:
         raise InputError(f"every line of the corpus {source} is broken; the first is {findings.first[0]}")
 
 
+def running_text(source: str) -> Iterator[str]:
+    """A source as one text to be read on and on, in pieces: a text file as it stands, to the last blank; of
+    any other source its documents with a blank line after each.
+
+    Raises:
+        InputError: as for ``documents``.
+    """
+    path = demo.corpus_path(source)
+    if not path.is_file() or _format(path) != "text":
+        yield from (document + "\n\n" for document in documents(source))
+        return
+    rest = ""
+    try:
+        for block in _blocks(path, Findings()):
+            text = rest + block
+            place = text.rfind("\n") + 1 or len(text)
+            yield text[:place]
+            rest = text[place:]
+    except (OSError, pyarrow.ArrowException) as error:
+        raise InputError(f"the text {path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if rest:
+        yield rest
+
+
 def _all(source: str, path: Path, findings: Findings) -> Iterator[str]:
     if path.is_dir():
         files = sorted(f for f in path.rglob("*") if _format(f) and f.is_file())

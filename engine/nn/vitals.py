@@ -123,7 +123,7 @@ def pooled(losses: Iterable[TextLoss]) -> TextLoss:
 def perplexities(patient: Patient, samples: Mapping[str, Tensor]) -> dict[str, float]:
     """Perplexity per source: exp(total nats / predicted tokens).
 
-    ``perplexities(patient, {"bible": windows(patient, documents("demo:bible.txt"), 256)[0]})``
+    ``perplexities(patient, {"bible": windows(patient, running_text("demo:bible.txt"), 256)[0]})``
 
     Args:
         samples: per source, token ids  # (N, T)
@@ -137,10 +137,10 @@ def perplexities(patient: Patient, samples: Mapping[str, Tensor]) -> dict[str, f
     }
 
 
-def windows(patient: Patient, documents: Iterable[str], length: int, at_most: int | None = None) -> list[Tensor]:
+def windows(patient: Patient, pieces: Iterable[str], length: int, at_most: int | None = None) -> list[Tensor]:
     """A text from its beginning as samples without padding: whole windows and the shorter last one.
 
-    Documents are joined by a blank line and cut so that every token but the first of each window is
+    The text comes in pieces (``engine.nn.reading.running_text``); every token but the first of each window is
     predicted once. Windows start as the tokenizer starts a text.
 
     Returns:
@@ -150,8 +150,8 @@ def windows(patient: Patient, documents: Iterable[str], length: int, at_most: in
     step = length - len(start)
     rows: list[list[int]] = []
     rest: list[int] = []
-    for document in documents:
-        rest += patient.tokenizer(document + "\n\n", add_special_tokens=False, verbose=False)["input_ids"]
+    for piece in pieces:
+        rest += patient.tokenizer(piece, add_special_tokens=False, verbose=False)["input_ids"]
         whole = len(rest) // step
         rows += [start + rest[i * step : (i + 1) * step] for i in range(whole)]
         rest = rest[whole * step :]

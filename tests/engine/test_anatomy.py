@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.anatomy import Slice, alibi_slopes, anatomy_of, read_config
+from engine.anatomy import Slice, alibi_slopes, anatomy_of, context_of, read_config, untrainable
 from engine.errors import InputError
 from engine.heads import Head
 from engine.targets import Model, resolve
@@ -143,6 +143,22 @@ def test_bloom_may_spell_its_shape_otherwise():
 def test_other_configs_are_refused_in_words(change, says):
     with pytest.raises(InputError, match=says):
         anatomy_of({**TINY, **change}, "some/model")
+
+
+def test_a_quantised_model_has_an_anatomy_and_a_reason_not_to_be_operated_on():
+    config = {**TINY, "quantization_config": {"quant_method": "gptq", "bits": 4}}
+    assert anatomy_of(config, "x") == anatomy_of(TINY, "x")
+    assert "quantised (gptq) and cannot be trained" in untrainable(config)
+    assert untrainable(TINY) == ""
+
+
+def test_the_context_is_what_config_and_tokenizer_both_allow(tmp_path):
+    assert context_of(tmp_path, {}) == 2048
+    assert context_of(tmp_path, {"seq_length": 4096}) == 4096
+    (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 256}', "utf-8")
+    assert context_of(tmp_path, {"seq_length": 4096}) == 256
+    (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 1e30}', "utf-8")
+    assert context_of(tmp_path, {}) == 2048
 
 
 def test_a_missing_key_is_named():

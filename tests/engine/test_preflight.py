@@ -23,6 +23,13 @@ def test_the_first_pass_on_bloom_1b7():
     assert found.total_parameters == 1_722_408_960
 
 
+def test_a_patch_of_the_papers_first_pass_is_an_eighth_of_the_checkpoint():
+    found = estimate(PASS_1)
+    one_side = 2 * found.trained_parameters / (2 * found.total_parameters)  # in bf16, as the checkpoint
+    assert round(100 * one_side, 1) == 6.6
+    assert round(200 * one_side) == 13  # new values and originals
+
+
 def test_fewer_parts_train_less():
     assert estimate("L5-H9", parts="qk").trained_parameters == 1_048_960 - 128 * 2048 - 128
 

@@ -82,7 +82,7 @@ def beginning() -> Iterator[events.Event]:
             source="/texts/c4.txt", sha256="cd" * 32, documents=50, heldout_documents=5,
             train_tokens=819_200, heldout_tokens=8_192,
         )],
-        heldout_perplexity_stock=12.0, ablation_loss_stock=0.02, perplexity_stock={"heldout-austen": 9.1},
+        heldout_perplexity_stock=12.0, ablation_loss_stock=0.02, perplexity_stock={"demo:heldout-austen.txt": 9.1},
         frozen_sha256_before="ef" * 32,
     )  # fmt: skip
     cut, limits = at(0), STOCK.thresholds

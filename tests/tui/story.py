@@ -161,7 +161,7 @@ def pass_started() -> events.PassStarted:
         )],
         heldout_perplexity_stock=STOCK_PPL,
         ablation_loss_stock=0.030,
-        perplexity_stock={"heldout-austen": 18.51, "heldout-code": 11.38},
+        perplexity_stock={"demo:heldout-austen.txt": 18.51, "demo:heldout-code.txt": 11.38},
         frozen_sha256_before="ef" * 32,
     )  # fmt: skip
 
@@ -198,7 +198,7 @@ def ending() -> Iterator[events.Event]:
     now, cut = mass_at(30), cut_mass()
     yield events.PassEnded(
         number=1, outcome="completed", step=STEPS, kept_step=30, heldout_perplexity=30.0, woken=len(TARGETS) - 1,
-        ablation_loss_after=0.880, perplexity_after={"heldout-austen": 27.2, "heldout-code": 19.6},
+        ablation_loss_after=0.880, perplexity_after={"demo:heldout-austen.txt": 27.2, "demo:heldout-code.txt": 19.6},
         drift=drift(STOCK.bos_mass, now, ZONES, T), drift_training=drift(cut, now, ZONES, T), spreading=[15],
         refused_steps=0, frozen_sha256_after="ef" * 32, patch_sha256="12" * 32,
     )  # fmt: skip

@@ -4,6 +4,7 @@ from engine import events
 from engine.chart import PassChart
 from engine.generation import Prompt, judge
 from tests.tui import story
+from tui.figures import source_name
 from tui.screens.texts import text_pairs
 from tui.tables import column_rows, history, target_list, target_rows, working
 
@@ -100,3 +101,9 @@ def test_generated_text_is_shown_not_obeyed_and_broken_to_the_width() -> None:
     assert all(line.cell_length <= 40 for line in lines)
     text = "".join(line.plain for line in lines)
     assert "\x1b" not in text and "\x07" not in text and "[bold]x·[31m·" in text.replace(" ", "")
+
+
+def test_a_source_is_called_by_a_word():
+    assert source_name("demo:heldout-austen.txt") == "austen"
+    assert source_name("/data/books/emma.txt") == "emma"
+    assert source_name("allenai/c4:en:validation:text") == "allenai/c4:en:validation:text"

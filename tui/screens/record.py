@@ -10,7 +10,20 @@ from engine.chart import PassChart
 from engine.drift import ZoneDrift
 from engine.heads import CLASSES, HeadMap, Rows
 from tui.commands import RECORD, TARGET, Command, bindings_of
-from tui.figures import COLD, QUIET, STRONG, WARM, Line, Part, change, class_style, joined, line, side_by_side
+from tui.figures import (
+    COLD,
+    QUIET,
+    STRONG,
+    WARM,
+    Line,
+    Part,
+    change,
+    class_style,
+    joined,
+    line,
+    side_by_side,
+    source_name,
+)
 from tui.grid import TARGET as TARGET_SIGN
 from tui.grid import HeadGrid
 from tui.palette import plain
@@ -169,7 +182,7 @@ class RecordScreen(HeadScreen):
         other: list[Part] = []
         for name, value in started.perplexity_stock.items():
             other += [
-                (f"   {plain(name.removeprefix('heldout-'), 12)} ", QUIET),
+                (f"   {plain(source_name(name), 12)} ", QUIET),
                 change(value, ended.perplexity_after.get(name)),
             ]
         same = started.frozen_sha256_before == ended.frozen_sha256_after

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from engine.errors import InputError
-from engine.nn.load import find, load
+from engine.nn.attention import statistics
+from engine.nn.load import Patient, find, load
 from tests.engine.nn.patients import make_patient
 
 
@@ -79,3 +80,35 @@ def test_auto_takes_the_checkpoints_own_dtype(tmp_path: Path) -> None:
     assert half.dtype == "bfloat16"
     assert half.loaded().dtype == "bfloat16"
     assert load(str(tmp_path / "half"), device="cpu", dtype="float32").dtype == "float32"
+
+
+def test_a_quantised_checkpoint_whose_library_is_missing_gets_a_sentence(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match=r"cannot be loaded: .*bitsandbytes"):
+        load(str(folder), device="cpu")
+
+
+class Int8(torch.nn.Module):
+    """A linear layer of eight-bit weights, as quantisers put them in the place of the plain one."""
+
+    def __init__(self, plain: torch.nn.Linear) -> None:
+        super().__init__()
+        self.scale = plain.weight.abs().amax(1, keepdim=True) / 127
+        self.weight = torch.nn.Parameter((plain.weight / self.scale).round().to(torch.int8), requires_grad=False)
+        self.bias = plain.bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(x, self.weight * self.scale, self.bias)
+
+
+def test_quantised_heads_are_measured_by_what_their_layers_put_out(patient: Patient) -> None:
+    ids = torch.arange(4, 40)[None]
+    plain, _ = statistics(patient, ids)
+    for layer in range(3):
+        attention = patient.attention(layer)
+        attention.query_key_value = Int8(attention.get_submodule("query_key_value"))  # type: ignore[arg-type,assignment]
+    quantised, _ = statistics(patient, ids, check=True)
+    assert not torch.equal(quantised, plain)
+    assert torch.allclose(quantised, plain, atol=0.02)

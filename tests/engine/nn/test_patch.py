@@ -44,6 +44,16 @@ def test_a_patch_comes_back_as_it_was_saved(patient: Patient, tmp_path: Path) ->
     assert sum(t.numel() for t in back.values.values()) == 3 * 8 * 32 + 3 * 8 + 32 * 8
 
 
+def test_a_patch_holds_the_slices_twice_in_the_patients_dtype_and_nothing_else(tmp_path: Path) -> None:
+    patient = load(str(make_patient(tmp_path / "bf16", torch.bfloat16)), device="cpu")
+    heads = [Head(layer, 1) for layer in range(3)]
+    save_patch(tmp_path / "p.safetensors", cut(patient, heads, 1))
+    header, begins = read_header(tmp_path / "p.safetensors")
+    assert {t["dtype"] for name, t in header.items() if name != "__metadata__"} == {"BF16"}
+    data = (tmp_path / "p.safetensors").stat().st_size - begins
+    assert data == 2 * 2 * patient.anatomy.trained_parameters(heads)
+
+
 def test_apply_gives_a_plain_checkpoint_and_undo_the_stock_files(patient: Patient, tmp_path: Path) -> None:
     patch = cut(patient, [Head(0, 1), Head(2, 3)], 1)
     apply_patches([patch], patient.folder, tmp_path / "repaired")

@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import InputError
 from engine.nn import reading
-from engine.nn.reading import Findings, cut_at, documents
+from engine.nn.reading import Findings, cut_at, documents, running_text
 
 
 def read(path: Path, strict: bool = False) -> tuple[list[str], Findings]:
@@ -220,3 +220,17 @@ def test_where_blocks_of_a_text_end_changes_no_document_and_no_line(
         assert found == whole
         assert findings.encoding_errors == 40
         assert [first.split(":")[1] for first in findings.first] == ["1", "2", "4", "5", "7"]
+
+
+def test_a_text_file_is_read_on_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "def f():\n    return 1\n\n\n\ndef g():\n\treturn 2 \n\n\n"
+    (tmp_path / "code.txt").write_text(text)
+    assert "".join(running_text(str(tmp_path / "code.txt"))) == text
+    monkeypatch.setattr(reading, "LONGEST", 7)
+    pieces = list(running_text(str(tmp_path / "code.txt")))
+    assert "".join(pieces) == text
+    assert len(pieces) > 3
+    (tmp_path / "two.jsonl").write_text('{"text": "one"}\n{"text": "two"}\n')
+    assert "".join(running_text(str(tmp_path / "two.jsonl"))) == "one\n\ntwo\n\n"
+    with pytest.raises(InputError, match="corpus not found"):
+        list(running_text("nowhere.txt"))

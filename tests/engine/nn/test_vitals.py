@@ -69,7 +69,7 @@ def test_a_text_without_a_token_to_predict_is_refused(patient: Patient) -> None:
 
 
 def test_windows_predict_every_token_once_but_the_first(patient: Patient) -> None:
-    whole, rest = windows(patient, ["abcdefgh", "ij"], 6)  # 14 bytes with the blank lines; <s> starts each window
+    whole, rest = windows(patient, ["abcdefgh\n\n", "ij\n\n"], 6)  # 14 bytes; <s> starts each window
     assert [patient.tokenizer.decode(row) for row in whole] == ["<s>abcde", "<s>fgh\n\n"]
     assert patient.tokenizer.decode(rest[0]) == "<s>ij\n\n"
     assert pooled(text_loss(patient, part) for part in (whole, rest)).tokens == 14
