@@ -17,11 +17,12 @@ from engine.targets import Model, zone_of, zones
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 LIBRARIES = 440_000_000
 """Resident memory of the process before any model is loaded, and what it keeps of small things."""
-WORKING = 135
-"""Values per token and unit of width that come and go in a step, or that the allocator cannot give back;
-measured (``benchmarks/memory.py``), where the other counts follow from what the model computes."""
-EVALUATING = 80
-"""The same where nothing is kept for a backward pass."""
+WORKING = 8
+"""Values per token and unit of width that come and go in a layer."""
+SCATTERED = 127
+SCATTERED_BYTES = 400_000_000
+"""The same, and at most so many bytes, that the allocator keeps between others: it gives large pieces back at once.
+Both measured (``benchmarks/memory.py``); the other counts follow from what the model computes."""
 TOLERANCE = 1.2
 """The estimate is held to be right within a factor of this (``benchmarks/memory.py``)."""
 EVALUATED_TOKENS = 4096
@@ -97,13 +98,18 @@ def _training(a: Anatomy, lowest_layer: int, plan: Plan, size: int) -> int:
     layer = tokens * a.d_model * (2 + 3 + 2 + 4) * size
     layer += plan.micro_batch * a.n_heads * plan.length**2 * (4 + (size if size < 4 else 0))
     kept = layers * tokens * a.d_model * size + layer if plan.checkpointing else layers * layer
-    return kept + _logits(tokens, a, size) + tokens * a.d_model * WORKING * size
+    return kept + _logits(tokens, a, size) + _working(tokens, a, size)
 
 
 def _evaluating(a: Anatomy, plan: Plan, size: int) -> int:
     at_once = min(EVALUATED_TOKENS, EVALUATED_LOGITS // a.vocabulary, plan.heldout_samples * plan.length)
     tokens = max(plan.length, at_once)
-    return _logits(tokens, a, size) + tokens * a.d_model * EVALUATING * size
+    return _logits(tokens, a, size) + _working(tokens, a, size)
+
+
+def _working(tokens: int, a: Anatomy, size: int) -> int:
+    width = tokens * a.d_model * size
+    return width * WORKING + min(width * SCATTERED, SCATTERED_BYTES)
 
 
 def _logits(tokens: int, a: Anatomy, size: int) -> int:
