@@ -11,7 +11,7 @@ from engine.generation import averages
 from engine.heads import Head, HeadMap
 from engine.journal import Entry
 from engine.preflight import Preflight
-from engine.record import PassTable, Record
+from engine.tables import PassTable, Record
 
 
 def printable(text: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.record import CorpusTable, PassTable
 from engine.report.blocks import Block, Listing, Paragraph, Table
 from engine.report.words import Code, Text, grouped
+from engine.tables import CorpusTable, PassTable
 
 _SELDOM: list[tuple[str, Callable[[CorpusTable], bool], Callable[[CorpusTable], str]]] = [
     ("read", lambda c: c.repeat != 1, lambda c: f"{c.repeat} ×"),

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from engine.chart import Chart, PassChart, read_chart
 from engine.heads import Head, HeadMap, ProbeText, Rows, Thresholds, known
-from engine.record import CheckTable, DiagnosisTable, DriftTable, PassTable, Record, build, load
+from engine.record import build, load
 from engine.session import Session
+from engine.tables import CheckTable, DiagnosisTable, DriftTable, PassTable, Record
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.heads import Head
-from engine.record import PassTable, ZoneDriftTable
 from engine.report.blocks import Block, Facts, Figure, Figures, Heading, Paragraph, Table
 from engine.report.corpus import corpus
 from engine.report.curve import Curve, curve_picture
@@ -15,6 +14,7 @@ from engine.report.material import After, Material, after, best_check, targets_o
 from engine.report.words import NOT_KNOWN, Code, Text, figure, grouped, perplexity, share
 from engine.report.working import working
 from engine.show import size
+from engine.tables import PassTable, ZoneDriftTable
 from engine.targets import Model, write, zones
 
 OUTCOMES = {

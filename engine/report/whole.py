@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from engine.heads import CLASSES, uniform_bos_mass
-from engine.record import DiagnosisTable, PatientTable
 from engine.report.blocks import Block, Facts, Figure, Figures, Heading, Paragraph, Table
 from engine.report.grid import head_grid
 from engine.report.material import Material
 from engine.report.words import Code, Text, grouped, percent, quoted, share, stage_name
+from engine.tables import DiagnosisTable, PatientTable
 
 
 def opening(m: Material) -> list[Block]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.heads import Head, Rows
-from engine.record import PassTable
 from engine.report.blocks import Block, Facts, Fold, Paragraph, Table
 from engine.report.material import After, Material, targets_of
 from engine.report.words import NOT_KNOWN, Text, figure, grouped, signed
+from engine.tables import PassTable
 
 SHOWN = 24
 """Targets up to which their table stands unfolded."""

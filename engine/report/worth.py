@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from engine.heads import Head
-from engine.record import ContributionTable
 from engine.report.blocks import Block, Facts, Heading, Paragraph, Table
 from engine.report.material import Material
 from engine.report.words import Code, Text, figure, grouped, signed, stage_name
+from engine.tables import ContributionTable
 
 MOST = 10
 

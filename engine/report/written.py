@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from engine.generation import FIGURES
-from engine.record import ContinuationTable, GenerationTable
 from engine.report.blocks import Block, Excerpts, Facts, Fold, Heading, Paragraph, Table
 from engine.report.material import Material
 from engine.report.words import NOT_KNOWN, Code, Text, grouped, percent, stage_name
+from engine.tables import ContinuationTable, GenerationTable
 
 _NAMES = {
     "texts": "texts",

@@ -62,6 +62,9 @@ def test_apply_gives_a_plain_checkpoint_and_undo_the_stock_files(patient: Patien
     assert plain.config.tie_word_embeddings
     assert plain.lm_head.weight.data_ptr() == plain.transformer.word_embeddings.weight.data_ptr()
     assert AutoTokenizer.from_pretrained(tmp_path / "repaired")("a")["input_ids"][0] == 1
+    kept = [name for name in hashes(patient.folder) if name != "model.safetensors"]
+    assert {"config.json", "generation_config.json", "tokenizer.json"} <= set(kept)
+    assert all(hashes(tmp_path / "repaired")[name] == hashes(patient.folder)[name] for name in kept)
     undo_patches([patch], tmp_path / "repaired", tmp_path / "stock")
     assert hashes(tmp_path / "stock") == hashes(patient.folder)
     assert hashes(tmp_path / "repaired") != hashes(patient.folder)

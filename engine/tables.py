@@ -1,0 +1,252 @@
+"""The tables of the record, ``session.toml``, as they stand in the file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Table(BaseModel):
+    """A table of the record. Unknown keys are kept: a later program of the same schema wrote them."""
+
+    model_config = ConfigDict(extra="allow", populate_by_name=True)
+
+
+class SessionTable(_Table):
+    id: str
+    state: str
+    created: str
+    updated: str
+    headsurgeon: str
+    model: str
+    device: str
+    dtype: str
+    texts: str
+    seed: int
+
+
+class PatientTable(_Table):
+    source: str
+    revision: str
+    weights_sha256: str
+    family: str
+    n_layers: int
+    n_heads: int
+    n_kv_heads: int
+    d_model: int
+    d_head: int
+    vocabulary: int
+    context: int
+    parameters: int
+    position_encoding: str
+    slopes: list[float]
+    dtype: str
+    device: str
+    threads: int
+    token_at_position_0: list[str]
+
+
+class TextTable(_Table):
+    name: str
+    tokens: int
+    first_token: str
+    uniform_bos_mass: float | None = None
+    """What uniform attention would score on it."""
+
+
+class DiagnosisTable(_Table):
+    counts: dict[str, int]
+    band: list[int]
+    """First and last head index; empty: no band."""
+    sensitivity: dict[str, int]
+    borderline: int
+    mlp_dormancy: float | None = None
+    """Share of MLP neurons with next to no weight."""
+    mlp_dormancy_layers: list[float] = Field(default_factory=list)
+    texts: list[TextTable]
+    bos_mass: list[list[float]]
+    bos_low: list[list[float]]
+    bos_high: list[list[float]]
+    entropy: list[list[float]]
+    entropy_low: list[list[float]] = Field(default_factory=list)
+    entropy_high: list[list[float]] = Field(default_factory=list)
+
+
+class ZoneDriftTable(_Table):
+    heads: int
+    drifting: int
+    mean: float
+    worst: float
+    worst_head: str
+
+
+class DriftTable(_Table):
+    outside: ZoneDriftTable
+    in_band_frozen: ZoneDriftTable
+
+
+class CheckTable(_Table):
+    step: int
+    train_loss: float
+    heldout_perplexity: float
+    woken: int
+    best: bool
+    drift: DriftTable
+    """Against stock."""
+    drift_training: DriftTable
+    """Against the cut."""
+
+
+class ZoneTable(_Table):
+    """First and last layer, first and last head index."""
+
+    layers: tuple[int, int]
+    heads: tuple[int, int]
+
+
+class CorpusTable(_Table):
+    source: str
+    sha256: str
+    documents: int
+    heldout_documents: int
+    train_tokens: int
+    heldout_tokens: int
+    repeat: int = 1
+    duplicates: int = 0
+    broken: int = 0
+    broken_first: list[str] = Field(default_factory=list)
+    encoding_errors: int = 0
+
+
+HeadName = Annotated[str, Field(pattern=r"^L\d+-H\d+$")]
+
+
+class PassTable(_Table):
+    """One pass. What is None is not known yet: the pass was not cut, or has not ended."""
+
+    number: int
+    started: str
+    ended: str | None = None
+    outcome: str
+    accepted: bool
+    targets: str
+    target_heads: list[HeadName]
+    zone: ZoneTable
+    trained_parameters: int
+    touched_tensor_parameters: int
+    corpus: list[CorpusTable]
+    seed: int
+    steps: int
+    warmup: int
+    epochs: int | None = None
+    lr: float
+    length: int
+    micro_batch: int
+    accumulate: int
+    clip: float
+    check_every: int
+    patience: int
+    init: str
+    parts: str
+    reinit: bool
+    heldout_share: float
+    heldout_samples: int
+    checkpointing: bool = False
+    strict: bool = False
+    watch: list[str] = Field(default_factory=list)
+    generate: bool = False
+    change: list[dict[str, Any]] = Field(default_factory=list)
+    """What the operator set while the pass ran, and from which step on."""
+    steps_done: int | None = None
+    best_step: int | None = None
+    """The step whose slices were kept; 0: the cut itself."""
+    refused_steps: int | None = None
+    woken_at_cut: int | None = None
+    woken: int | None = None
+    trained_tokens: int | None = None
+    ablation_loss_stock: float
+    ablation_loss_cut: float | None = None
+    ablation_loss_after: float | None = None
+    ablation_heads_stock: list[float] = Field(default_factory=list)
+    """Of each target by itself, in the order of ``target_heads``, over ``ablation_tokens``."""
+    ablation_heads_cut: list[float] | None = None
+    ablation_heads_after: list[float] | None = None
+    ablation_tokens: int = 0
+    heldout_perplexity_stock: float
+    heldout_perplexity_before: float | None = None
+    heldout_perplexity_cut: float | None = None
+    heldout_perplexity: float | None = None
+    perplexity_stock: dict[str, float]
+    """Of other texts, by name."""
+    perplexity_after: dict[str, float] | None = None
+    heldout_sources_stock: dict[str, float] = Field(default_factory=dict)
+    """Held-out perplexity per source of the corpus."""
+    heldout_sources_cut: dict[str, float] | None = None
+    heldout_sources_after: dict[str, float] | None = None
+    memory_bytes_estimated: int = 0
+    memory_bytes_peak: int | None = None
+    spreading: list[int] | None = None
+    """Head indices whose column of untouched heads spread."""
+    frozen_sha256_before: str
+    frozen_sha256_after: str | None = None
+    patch_sha256: str | None = None
+    drift_cut: DriftTable | None = None
+    drift_training: DriftTable | None = None
+    drift: DriftTable | None = None
+    check: list[CheckTable] = Field(default_factory=list)
+
+
+class ContinuationTable(_Table):
+    """One generated text. (Its keys alone are longer than a line, so it is never written on one.)"""
+
+    prompt: str
+    category: str
+    language: str
+    prompt_text: str
+    text: str
+    tokens: int
+    repeated_ngrams: float
+    longest_loop: int
+    markup: list[str]
+    code: bool
+    script_switched: float
+    language_switched: bool
+    empty: bool
+
+
+class GenerationTable(_Table):
+    """Texts that the model wrote at a stage: means of their figures, of flags the share that bear them."""
+
+    temperature: float
+    top_p: float
+    new_tokens: int
+    seed: int
+    figures: dict[str, float]
+    category: dict[str, dict[str, float]]
+    text: list[ContinuationTable]
+
+
+class ContributionTable(_Table):
+    """Per layer and head what the loss on a text gains when this head alone falls silent, in nats per token."""
+
+    text: str
+    samples: int
+    tokens: int
+    loss: float
+    rows: list[list[float]]
+
+
+class Record(_Table):
+    """``session.toml`` as a whole."""
+
+    schema_: int = Field(alias="schema")
+    session: SessionTable
+    environment: dict[str, str]
+    patient: PatientTable | None = None
+    thresholds: dict[str, float] = Field(default_factory=dict)
+    diagnosis: dict[str, DiagnosisTable] = Field(default_factory=dict)
+    passes: list[PassTable] = Field(default_factory=list, alias="pass")
+    note: list[dict[str, str]] = Field(default_factory=list)
+    contribution: dict[str, ContributionTable] = Field(default_factory=dict)
+    generation: dict[str, GenerationTable] = Field(default_factory=dict)
