@@ -7,7 +7,6 @@ closed with a newline by the next writer; nothing is ever rewritten.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -133,8 +132,3 @@ def _write(file: BinaryIO, path: Path, data: bytes) -> None:
         raise
     if written != len(data):  # how a full disk begins
         raise InputError(f"no room left on the disk while writing {path}; free some space and resume")
-
-
-def finite(value: float) -> float:
-    """The number itself, or the largest one that JSON and TOML can carry instead of infinity or NaN."""
-    return value if math.isfinite(value) else 1e308
