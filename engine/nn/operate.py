@@ -274,11 +274,15 @@ class _Theatre:
             offered_accumulate=offered.get("accumulate", 0),
             checkpointing=plan.checkpointing,
         )
-        way_on = f" --micro-batch {offered['micro_batch']}" if offered else ""
-        way_on += "" if offered or plan.checkpointing else " --checkpointing"
+        resume = f"go on with: headsurgeon resume {s.folder.parent}"
+        if offered:
+            way_on = f"{resume} --micro-batch {offered['micro_batch']}"
+        elif not plan.checkpointing:
+            way_on = f"{resume} --checkpointing"
+        else:
+            way_on = "nothing smaller is left: undo the pass and choose fewer targets or shorter samples"
         raise Failure(
-            f"out of memory in step {self.progress.step + 1} with micro-batch {plan.micro_batch}; nothing is lost, "
-            f"go on with: headsurgeon resume {s.folder.parent}{way_on}"
+            f"out of memory in step {self.progress.step + 1} with micro-batch {plan.micro_batch}; nothing is lost, {way_on}"
         )
 
     def _obey(self) -> Generator[events.Event, None, str]:
