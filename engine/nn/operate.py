@@ -281,9 +281,8 @@ class _Theatre:
             way_on = f"{resume} --checkpointing"
         else:
             way_on = "nothing smaller is left: undo the pass and choose fewer targets or shorter samples"
-        raise Failure(
-            f"out of memory in step {self.progress.step + 1} with micro-batch {plan.micro_batch}; nothing is lost, {way_on}"
-        )
+        step = self.progress.step + 1
+        raise Failure(f"out of memory in step {step} with micro-batch {plan.micro_batch}; nothing is lost, {way_on}")
 
     def _obey(self) -> Generator[events.Event, None, str]:
         """Carry out what was asked since the last step; returns check, stopped, stopped_last or nothing."""
