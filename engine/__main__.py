@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from engine.errors import Failure, InputError
+from engine.printable import printable
 
 
 def main() -> None:
@@ -17,10 +18,10 @@ def main() -> None:
     try:
         code = run(sys.argv[1:])
     except InputError as error:
-        sys.stderr.write(f"headsurgeon: {error}\n")
+        sys.stderr.write(f"headsurgeon: {printable(str(error))}\n")
         code = 2
     except Failure as error:
-        sys.stderr.write(f"headsurgeon: {error}\n")
+        sys.stderr.write(f"headsurgeon: {printable(str(error))}\n")
         code = 1
     except KeyboardInterrupt:
         code = 130

@@ -276,6 +276,6 @@ def _print(found: dict[str, Any], text: Callable[[dict[str, Any]], str], as_json
 
 
 def _progress(what: str) -> None:
-    from engine.show import printable
+    from engine.printable import printable
 
     typer.echo(printable(what), err=True)

@@ -184,8 +184,10 @@ def _check(check: events.Check) -> CheckTable:
 
 
 def save(session: Session, chart: Chart) -> None:
-    """Write ``session.toml`` anew, atomically."""
-    write_text(session.record, dumps(build(chart)))
+    """Write ``session.toml`` anew, atomically. Its id is the folder's name, also where that was renamed."""
+    record = build(chart)
+    record.session.id = session.id
+    write_text(session.record, dumps(record))
 
 
 def dumps(record: Record) -> str:

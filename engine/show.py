@@ -11,12 +11,8 @@ from engine.generation import averages
 from engine.heads import Head, HeadMap
 from engine.journal import Entry
 from engine.preflight import Preflight
+from engine.printable import printable
 from engine.tables import PassTable, Record
-
-
-def printable(text: str) -> str:
-    """Text from outside with control characters made visible, so that a terminal obeys none."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def diagnosis_json(patient: events.Loaded, m: HeadMap) -> dict[str, Any]:
@@ -196,13 +192,13 @@ def entry_line(entry: Entry) -> str:
         case events.PassEnded() as e:
             return f"pass {e.number} {e.outcome}: kept step {e.kept_step}, perplexity {e.heldout_perplexity:.2f}"
         case events.Refused() | events.Failed() as e:
-            return e.message
+            return printable(e.message)
     return ""
 
 
 def record_text(record: Record, folder: Path) -> str:
     """What a session came to, for people: figures, no verdict."""
-    lines = [f"session {folder}"]
+    lines = [f"session {printable(str(folder))}"]
     stages = list(record.diagnosis.items())
     if stages:
         lines.append(f"healthy {stages[0][1].counts['healthy']} → {stages[-1][1].counts['healthy']}")
@@ -271,9 +267,10 @@ def sessions_text(rows: list[dict[str, Any]]) -> str:
     lines = []
     for row in rows:
         if "error" in row:
-            lines.append(f"{row['id']:<44} unreadable: {row['error']}")
+            lines.append(f"{printable(row['id']):<44} unreadable: {printable(row['error'])}")
             continue
         before, after = row["healthy_before"], row["healthy_after"]
         healthy = "" if before is None else f"{before} healthy" if after is None else f"{before} → {after} healthy"
-        lines.append(f"{row['id']:<44} {printable(row['patient']):<24} {row['state']:<10} {healthy}")
+        name, patient, state = (printable(row[key]) for key in ("id", "patient", "state"))
+        lines.append(f"{name:<44} {patient:<24} {state:<10} {healthy}")
     return "\n".join(lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.generation import FIGURES
-from engine.show import printable
+from engine.printable import printable
 
 
 def perplexity_text(found: dict[str, Any]) -> str:

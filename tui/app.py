@@ -387,7 +387,7 @@ def run(*, demo: bool = False, session: Path | None = None, root: Path | None = 
     app = Headsurgeon(root, session, "demo" if demo else "", settings)
     words = app.run(mouse=settings.mouse)
     if words:
-        from engine.show import printable
+        from engine.printable import printable
 
         sys.stdout.write("".join(f"{printable(line)}\n" for line in words.splitlines()))
     return app.return_code or 0

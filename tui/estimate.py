@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,12 +47,13 @@ def free_memory(pid: int | None) -> int:
     return free_ram() + (worker_memory(pid) if pid else 0)
 
 
-def target_lines(state: State, chosen: Heads, map_: HeadMap, width: int) -> list[Line]:
-    """The chosen heads: how many, of which classes, and what they cost."""
+def target_lines(state: State, chosen: Heads, map_: HeadMap, width: int, key: Callable[[str], str]) -> list[Line]:
+    """The chosen heads: how many, of which classes, and what they cost. ``key`` names the key of a command."""
     chart, total = state.live.chart, map_.n_layers * map_.n_heads
     lines = [row("targets", (str(len(chosen)), STRONG), f" of {total} heads")]
     if not chosen or chart.loaded is None:
-        return [*lines, row("", ("s sick  b sick & band  / write", QUIET))]
+        ways = f"{key('sick')} sick  {key('band')} sick & band  {key('expression')} write"
+        return [*lines, row("", (ways, QUIET))]
     classes = Counter(map_.class_of(head) for head in chosen)
     named = ", ".join(f"{classes[name]} {name}" for name in reversed(CLASSES) if classes[name])
     lines.append(row("of these", plain(named, width - 12)))
@@ -108,10 +110,11 @@ def time_parts(chart: Chart, plan: Plan) -> list[Part]:
     steps = plan.steps or -(-tokens * plan.epochs // plan.tokens_per_step)
     seconds = steps * plan.tokens_per_step * per_token
     what = "" if plan.corpus == list(last.plan.get("corpus", [])) or plan.steps else ", were the corpus the same"
-    return [(f"{duration(seconds):>8}", STRONG), (f"  {steps} steps at the pace of pass {last.number}{what}", QUIET)]
+    counted = "" if plan.steps else f", {steps} steps"
+    return [(f"{duration(seconds):>8}", STRONG), (f"  as fast as pass {last.number}{counted}{what}", QUIET)]
 
 
-def plan_lines(state: State, width: int) -> list[Line]:
+def plan_lines(state: State, width: int, key: Callable[[str], str]) -> list[Line]:
     """The plan's values, or what is wrong with them."""
     try:
         plan = as_plan(state.plan_values, "all")
@@ -121,7 +124,7 @@ def plan_lines(state: State, width: int) -> list[Line]:
     length = f"{plan.steps} steps" if plan.steps else f"{plan.epochs} epochs"
     patience = f", patience {plan.patience}" if plan.patience else ""
     return [
-        row("corpus", plain(corpus, width - 12) if corpus else ("none yet — e names one", WARM)),
+        row("corpus", plain(corpus, width - 12) if corpus else (f"none yet — {key('plan')} names one", WARM)),
         row("plan", f"{length}, lr {write(plan.lr)}, seed {plan.seed}"),
         row("batch", f"{plan.micro_batch} × {plan.accumulate} samples of {plan.length} tokens"),
         row("checks", f"every {plan.check_every} steps{patience}"),

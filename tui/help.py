@@ -1,16 +1,18 @@
-"""The words of the help page, one entry per step."""
+"""The words of the help page, one entry per step. ``{name}`` stands for the key of a command of that step."""
 
 from __future__ import annotations
 
-from tui.commands import DIAGNOSE, LOAD, OPERATE, RECORD, TARGET
+from tui.commands import DIAGNOSE, GRIDS, LOAD, OPERATE, RECORD, TARGET, Command
 
 PAGES = {
     LOAD: (
         "Load",
         "A session is one folder: the record, the journal of everything that happened, and the patches. "
-        "Open one to watch it, go on with it or read it; replay tells it again from its journal. Or begin a new one: "
-        "while a model is typed, the list offers patients of past sessions, models in the hub's cache and folders "
-        "(↑↓ takes one, tab completes), and its config alone tells shape and memory. Device and dtype are asked.",
+        "{choose} opens one to watch it, go on with it or read it; {replay} tells it again from its journal, as "
+        "fast as you like, and changes nothing. {new} begins a new one: while a model is typed, the list offers "
+        "patients of past sessions, models in the hub's cache and folders (↑↓ takes one, tab completes), and its "
+        "config alone tells shape and memory. Device and dtype are asked. {rename} gives a session's folder another "
+        "name.",
     ),
     DIAGNOSE: (
         "Diagnose",
@@ -18,19 +20,26 @@ PAGES = {
         "Over 0.95 a head is dead, over 0.50 a BOS-sink; both are called sick. Below, entropy under 0.50 nats is "
         "low_entropy, the rest healthy. A head is borderline when its interval over the texts holds a limit. "
         "Uniform attention would score the mass named uniform; the penalty is what ALiBi takes off at the mean "
-        "distance to the first token. Where layers share a row, the upper half of a cell is the upper layer. The "
-        "views: entropy is warm where it is low; class has letters; drift has + and - where the mass moved by more "
-        "than 0.05 since stock; contribution is what the loss loses when that head alone is silent. A grid larger "
-        "than the screen moves by panes; the line above the legend names the part. The attention window shows, token "
-        "by token, how much attention each receives and where it looks.",
+        "distance to the first token. Where layers share a row, the upper half of a cell is the upper layer.\n\n"
+        "{view} and {view_back} go through the views: entropy is warm where it is low; class has letters; drift has "
+        "+ and - where the mass moved by more than 0.05 since stock; contribution is what the loss loses when that "
+        "head alone is silent, once {contributions} has had it measured. A grid larger than the screen moves by "
+        "panes; the line above the legend names the part. {distribution} shows the histogram of BOS mass and the "
+        "share of sick heads per head index and layer. {attention} shows, token by token, how much attention each "
+        "receives and where this head looks. {generate} lets the model go on with the prompts; {texts} shows what it "
+        "wrote, stock beside the newest.",
     ),
     TARGET: (
         "Target",
         "× is a target; where two layers share a row, a raised sign is the upper layer, a lowered one the lower. "
-        "Targets get fresh Q, K and V and an empty output column, then only they are trained. An expression joins "
-        "sick, dead, bos_sink, low_entropy, healthy, borderline, band, zone, all, L16-H4, H5, H9-15, L5-22, "
-        "L5-22 x H9-15, bos>0.4 with & | ! and brackets. A plan file holds a [[pass]] table per pass; they run one "
-        "after the other, and each resolves its targets when it begins.",
+        "Targets get fresh Q, K and V and an empty output column, then only they are trained. {expression} writes an "
+        "expression, which joins sick, dead, bos_sink, low_entropy, healthy, borderline, band, zone, all, L16-H4, H5, "
+        "H9-15, L5-22, L5-22 x H9-15, bos>0.4 with & | ! and brackets. {plan} edits the plan. {plan_file} takes a "
+        "plan file, which holds a [[pass]] table per pass; they run one after the other, and each resolves its "
+        "targets when it begins.\n\n"
+        "The memory and the time are estimates, beside what there is. {view} and {view_back} change the view, as in "
+        "step 2: contribution ({contributions} measures it) tells what each head is worth before it is cut. "
+        "{distribution} shows the histogram of BOS mass, {attention} where this head looks.",
     ),
     OPERATE: (
         "Operate",
@@ -38,15 +47,35 @@ PAGES = {
         "diamond. × is a target still sick, o one that woke. Woken says little by itself: a fresh head has low "
         "mass before any training, so the count at the cut stands beside it. Drift is the change of BOS mass in "
         "heads that were left alone; a column spreads when its mean rose by more than 0.02 since the first check. "
-        "While a pass runs only the BOS mass is measured, so the views here are it and its drift. A worker that "
-        "writes nothing for long is named; nothing is ended unasked. Leaving does not stop the pass.",
+        "While a pass runs only the BOS mass is measured, so {view} goes between it and its drift. {history} lists "
+        "every check and note.\n\n"
+        "Passes that wait for their turn are named as queued and begin by themselves, also after an interruption. "
+        "Out of memory, a pass stands still and loses nothing: {smaller} goes on with a smaller micro-batch of the "
+        "same whole batch, or with gradient checkpointing. A worker that writes nothing for long is named; nothing is "
+        "ended unasked: {worker} asks, ends it and goes on from the last saved step. Leaving does not stop the pass.",
     ),
     RECORD: (
         "Record",
         "Before and after side by side. Working is what the held-out loss loses when the targets' outputs are "
         "zeroed, in nats: the stock heads' value and the new one. The other texts show what the pass cost "
-        "elsewhere. Equal hashes mean that nothing outside the targets changed. Undo gives the slices their "
-        "originals back; accept only says in the record that you keep them. The difference lists the targets one by "
-        "one, with what each is worth alone.",
+        "elsewhere. Equal hashes mean that nothing outside the targets changed. {undo_pass} gives the slices their "
+        "originals back; {accept} only says in the record that you keep them. {forward} plans the next pass and "
+        "proposes what is still sick.\n\n"
+        "{view} and {view_back} change the view of both grids; {contributions} has contribution measured as the "
+        "model stands. {difference} shows the difference and lists the targets one by one, with what each is worth "
+        "alone; {per_target}, {columns} and {history} show targets, columns and checks in full. {attention} shows "
+        "where a head looks now. {generate} lets the model go on with the prompts; {texts} shows the pairs, before "
+        "and after.",
     ),
 }
+REPLAY = (
+    "In a replay {replay_pause} halts or goes on, {replay_next} goes to the next milestone, {replay_faster} and "
+    "{replay_slower} change the pace."
+)
+
+
+def page(step: str, commands: list[Command]) -> tuple[str, str]:
+    """Title and words of a step's page, with the keys that its commands have now."""
+    title, text = PAGES[step]
+    keys = {command.name: command.first or f"“{command.label}”" for command in commands}
+    return title, (f"{text}\n\n{REPLAY}" if step in GRIDS else text).format_map(keys)

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from engine.chart import Chart
-from engine.events import Attention, Failed, PassStarted, Refused, WorkerStarted
+from engine.events import Attention, PassStarted, WorkerStarted
 from engine.heads import Rows
-from engine.journal import Entry, Reader, Tail
+from engine.journal import Entry, Reader
 from engine.session import Session
 from tui.pace import Pace
 
@@ -42,9 +42,6 @@ class Live:
         """The worker before the one that was started here."""
         self.alive = False
         """A worker holds the session, or was started and is on its way."""
-        self.asked = Tail(session.commands)
-        self.queue: list[tuple[str, dict[str, Any]]] = []
-        """(time, plan) of passes that were asked for and have not begun, in order."""
         self.attention: dict[tuple[int, int, str], Attention] = {}
         """(layer, head, name of the text) -> what was measured last"""
         self.looks_hung = False
@@ -55,7 +52,6 @@ class Live:
 
     def poll(self) -> list[Entry]:
         """What the journal has gained; the file is only opened when it has grown."""
-        self._look_at_queue()
         try:
             size = self.session.journal.stat().st_size
         except FileNotFoundError:
@@ -79,14 +75,10 @@ class Live:
         match event:
             case PassStarted():
                 self.longest = 0.0
-                self._begun(event.plan)
+            case WorkerStarted():
+                pass  # before it nobody was there to speak
             case Attention():
                 self.attention[event.layer, event.head, event.text] = event
-            case WorkerStarted() | Failed():
-                self.queue = [(time, plan) for time, plan in self.queue if time > entry.time]
-            case Refused() if self.queue:  # what was asked for before this pass stays
-                begun = "" if idle or self.chart.running is None else self.chart.running.time_started
-                self.queue = [one for one in self.queue if not begun < one[0] <= entry.time]
             case _ if not idle:
                 self.longest = max(self.longest, at - self.last_time)
         self.last_time = at
@@ -96,28 +88,12 @@ class Live:
         found = self.chart.contributions.get(stage)
         return found.rows if found else None
 
-    # the queue of passes
-
-    def _look_at_queue(self) -> None:
-        """Passes that were asked for, by the commands themselves: so another screen knows of them too."""
-        for command in self.asked.lines():
-            if command.get("command") == "operate":
-                plans = [command.get("plan"), *(command.get("then") or ())]
-                at = str(command.get("time", ""))
-                self.queue += [(at, plan) for plan in plans if isinstance(plan, dict)]
-
-    def _begun(self, plan: dict[str, Any]) -> None:
-        for index, (_, waiting) in enumerate(self.queue):
-            if waiting.get("targets") == plan.get("targets"):
-                del self.queue[: index + 1]
-                return
-
     @property
     def plans_waiting(self) -> list[dict[str, Any]]:
-        """Plans that have not begun: those of the session's order, then those asked for since."""
+        """Plans that have not begun: those of the session's order, then those that were asked for since."""
         created, begun = self.chart.created, len(self.chart.passes)
         ordered = created.plans[begun:] if created else []
-        return [*ordered, *(plan for _, plan in self.queue)]
+        return [*ordered, *self.chart.queue]
 
     # the worker
 

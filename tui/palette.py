@@ -30,8 +30,9 @@ def ink(index: int) -> int:
     return WHITE if index < 4 else BLACK
 
 
-SIXTEEN = {17: 4, 18: 4, 24: 12, 31: 6, 153: 14, 172: 3, 214: 11, 221: 7, 230: 15, 236: 0}
-"""Where the terminal has 16 colours: the place of those that the nearest colour would not tell apart."""
+SIXTEEN = {17: 4, 18: 4, 24: 12, 31: 6, 153: 14, 172: 3, 214: 11, 221: 11, 230: 15, 236: 0}
+"""Where the terminal has 16 colours: the place of those that the nearest colour would not tell apart. The Linux
+console draws a bright background as the plain one, so healthy, sink and dead differ in the plain eight too."""
 GLYPHS = ("auto", "braille", "block", "ascii")
 
 

@@ -93,8 +93,9 @@ class State:
         self.cursor = ordered[0] if direction > 0 else ordered[-1]
         return True
 
-    def propose(self) -> None:
-        """For the next pass: what is still sick."""
+    def propose(self) -> bool:
+        """Choose for the next pass what is still sick; False when nothing is."""
         head_map = self.live.chart.head_map
         sick = [head for head in head_map.heads() if head_map.is_sick(head)] if head_map else []
         self.selection.choose(sick, "sick" if sick else "")
+        return bool(sick)

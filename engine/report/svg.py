@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from html import escape
 
-from engine.show import printable
+from engine.printable import printable
 
 RGB = tuple[int, int, int]
 

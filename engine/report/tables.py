@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from engine import generation
 from engine.heads import Head, HeadMap
+from engine.printable import printable
 from engine.report.material import Material, targets_of
 from engine.report.working import targets_by_head
 from engine.report.worth import by_worth
-from engine.show import printable
 from engine.tables import DriftTable, PassTable
 
 ZONES = ("outside", "in_band_frozen")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from engine.show import printable
+from engine.printable import printable
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +51,7 @@ def recorded(tmp_path: Path) -> Iterator[Session]:
 def start() -> Iterator[Callable[..., Terminal]]:
     terminals: list[Terminal] = []
 
-    def run(*command: str, **options: int) -> Terminal:
+    def run(*command: str, **options: Any) -> Terminal:
         terminals.append(Terminal(list(command), **options))
         return terminals[-1]
 
@@ -130,6 +132,23 @@ def test_a_storm_of_sizes_leaves_the_screen_whole(recorded: Session, start: Call
     terminal.send("5")
     terminal.wait_for("before: stock")
     until(lambda: bool(terminal.read(0.2) is not None and terminal.text == calm), f"{calm}\n(now {terminal.text})", 20)
+
+
+def test_where_only_ascii_can_be_shown_nothing_else_is_written(
+    recorded: Session, start: Callable[..., Terminal], tmp_path: Path
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('glyphs = "ascii"\n', "utf-8")
+    terminal = start(*PROGRAM, "open", str(recorded.folder), env={"HEADSURGEON_CONFIG": str(config)})
+    terminal.wait_for("before: stock")
+    for step, words in (("2", "95 %"), ("3", "of 384 heads"), ("5", "in-band frozen")):
+        terminal.send(step)
+        terminal.wait_for(words)
+    terminal.send("q")
+    assert terminal.wait_until_left() == 0
+    left = re.sub(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])", b"", terminal.raw)
+    assert len(left) > 2000
+    assert {byte for byte in left if not 0x20 <= byte < 0x7F} <= set(b"\r\n")
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not on this machine")

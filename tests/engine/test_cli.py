@@ -11,6 +11,7 @@ import pytest
 
 from engine import __main__ as program
 from engine import events
+from engine.errors import Failure
 from engine.session import create_session
 from tests.engine.nn.patients import make_patient, write_corpus
 
@@ -54,6 +55,21 @@ def refused(ran: Ran) -> str:
     assert ran.err.rstrip().endswith(lines[0])
     assert "Traceback" not in ran.err
     return lines[0]
+
+
+def test_no_refusal_is_obeyed_by_the_terminal(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "x\x1b[2J\n").mkdir()
+    said = refused(run("resume", "x\x1b[2J\n"))
+    assert r"x\x1b[2J\n is no session" in said and said.isprintable()
+
+
+def test_nor_is_a_failure(run, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    def fail(arguments: list[str]) -> int:
+        raise Failure("\x1b]0;title\x07 broke")
+
+    monkeypatch.setattr(program, "run", fail)
+    ran = run("diagnose")
+    assert (ran.code, ran.out, ran.err) == (1, "", "headsurgeon: \\x1b]0;title\\x07 broke\n")
 
 
 def test_diagnose_demo_says_the_same_twice(run) -> None:  # type: ignore[no-untyped-def]

@@ -6,6 +6,7 @@ from engine import events
 from engine.chart import read_chart
 from engine.errors import InputError
 from engine.record import build, dumps, load, save, summary
+from engine.session import Session
 from tests.engine import story
 from tests.engine.story import DIAGNOSED, ONE_PASS
 
@@ -141,6 +142,15 @@ def test_bytes_that_are_no_text_are_refused(session):
     session.record.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="is damaged"):
         load(session)
+
+
+def test_a_renamed_session_is_recorded_under_its_new_name(session):
+    renamed = Session(session.folder.rename(session.folder.with_name("patient zero")))
+    save(renamed, read_chart(renamed))
+    assert load(renamed).session.id == "patient zero"
+    renamed.record.unlink()
+    with pytest.raises(InputError, match=r"patient zero has no session\.toml yet"):
+        load(renamed)
 
 
 def test_a_missing_record_is_told(session):

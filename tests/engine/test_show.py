@@ -3,8 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from engine import show
+from engine import events, show
 from engine.heads import Head, HeadMap, ProbeText
+from engine.journal import Entry
 from tests.engine import story
 
 
@@ -49,3 +50,16 @@ def test_one_text_that_fills_the_context():
     assert "1 of them fill the context of 512 tokens" in text
     assert "borderline      0  (one text has no interval)" in text
     assert found.interval(Head(0, 0)) == (0.5001, 0.5001)
+
+
+HOSTILE = "x\x1b[2J\x9b31m\r\ny"
+SHOWN = r"x\x1b[2J\x9b31m\r\ny"
+
+
+def test_no_name_and_no_error_of_a_session_is_obeyed_by_the_terminal():
+    good = {"id": HOSTILE, "patient": HOSTILE, "state": HOSTILE, "healthy_before": 3, "healthy_after": 4}
+    text = show.sessions_text([good, {"id": HOSTILE, "state": "unreadable", "error": HOSTILE}])
+    first, second = text.split("\n")
+    assert first.split() == [SHOWN, SHOWN, SHOWN, "3", "→", "4", "healthy"]
+    assert second.split() == [SHOWN, "unreadable:", SHOWN]
+    assert show.entry_line(Entry(1, "", events.Refused(message=HOSTILE))) == SHOWN

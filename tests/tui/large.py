@@ -1,18 +1,20 @@
-"""A session of a patient of 70×112 heads, as large as BLOOM-176B. It is synthetic: every figure is made by rule,
-none was measured on a model. Sick are the heads 60-90 of the layers 10-59 where (layer + head) % 2 == 0."""
+"""A session of a patient of 70×112 heads, as large as BLOOM-176B, or of another shape. It is synthetic: every figure
+is made by rule, none was measured on a model. Sick are the heads 60-90 of the layers 10-59 where
+(layer + head) % 2 == 0; in a patient of fewer heads that is none."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from engine import events
 from engine.drift import column_means, drift
 from engine.heads import Head, HeadMap, ProbeText, Rows
-from engine.journal import Writer
 from engine.session import Session
 from engine.targets import Model, resolve, zone_of, zones
+from tests.tui import story
 
 LAYERS, HEADS, STEPS, EVERY = 70, 112, 400, 20
 NAME = "2026-11-30-bloom-large-b2e4"
@@ -28,22 +30,27 @@ def mass(layer: int, head: int) -> float:
     return round(0.05 + 0.3 * ((7 * layer + 13 * head) % 17) / 17, 4)
 
 
-def rows(value) -> Rows:
-    return [[value(layer, head) for head in range(HEADS)] for layer in range(LAYERS)]
+def rows(value, layers: int = LAYERS, heads: int = HEADS) -> Rows:
+    return [[value(layer, head) for head in range(heads)] for layer in range(layers)]
 
 
 def shifted(mass: Rows, by: float) -> Rows:
     return [[round(value + by, 4) for value in row] for row in mass]
 
 
-STOCK = HeadMap(
-    bos_mass=rows(mass),
-    entropy=rows(lambda layer, head: 0.4 if layer == 0 and head < 3 else 1.5),
-    bos_low=rows(lambda layer, head: round(mass(layer, head) - 0.03, 4)),
-    bos_high=rows(lambda layer, head: round(mass(layer, head) + 0.03, 4)),
-    texts=[ProbeText("one", 64, "The"), ProbeText("two", 64, "La")],
-    by_text=[shifted(rows(mass), -0.02), shifted(rows(mass), 0.02)],
-)
+def head_map(layers: int = LAYERS, heads: int = HEADS) -> HeadMap:
+    found = rows(mass, layers, heads)
+    return HeadMap(
+        bos_mass=found,
+        entropy=rows(lambda layer, head: 0.4 if layer == 0 and head < 3 else 1.5, layers, heads),
+        bos_low=shifted(found, -0.03),
+        bos_high=shifted(found, 0.03),
+        texts=[ProbeText("one", 64, "The"), ProbeText("two", 64, "La")],
+        by_text=[shifted(found, -0.02), shifted(found, 0.02)],
+    )
+
+
+STOCK = head_map()
 MODEL = Model.of(STOCK)
 TARGETS = resolve("sick & band", MODEL)
 ZONES = zones(TARGETS, MODEL)
@@ -63,16 +70,20 @@ def at(step: int) -> Rows:
     return rows(value)
 
 
-def beginning() -> Iterator[events.Event]:
+def diagnosed(layers: int = LAYERS, heads: int = HEADS) -> Iterator[events.Event]:
     yield events.Created(session=NAME, model="bloom-large")
     yield events.WorkerStarted(pid=1, versions={"torch": "2.13.0"})
     yield events.Loaded(
-        source="bloom-large", revision="", weights_sha256="ab" * 32, family="bloom", n_layers=LAYERS, n_heads=HEADS,
-        n_kv_heads=HEADS, d_model=14_336, d_head=128, vocabulary=250_880, context=2048, parameters=176_247_271_424,
-        position_encoding="alibi", slopes=[2 ** (-8 * (h + 1) / HEADS) for h in range(HEADS)], dtype="bfloat16",
+        source="bloom-large", revision="", weights_sha256="ab" * 32, family="bloom", n_layers=layers, n_heads=heads,
+        n_kv_heads=heads, d_model=128 * heads, d_head=128, vocabulary=250_880, context=2048, parameters=176_247_271_424,
+        position_encoding="alibi", slopes=[2 ** (-8 * (h + 1) / heads) for h in range(heads)], dtype="bfloat16",
         device="cpu", threads=1,
     )  # fmt: skip
-    yield events.Diagnosed(stage="stock", head_map=STOCK)
+    yield events.Diagnosed(stage="stock", head_map=head_map(layers, heads))
+
+
+def beginning() -> Iterator[events.Event]:
+    yield from diagnosed()
     layers, heads = zone_of(TARGETS)
     yield events.PassStarted(
         number=1, plan={"targets": "sick & band", "steps": STEPS, "check_every": EVERY, "corpus": ["/texts/c4.txt"]},
@@ -109,15 +120,17 @@ def step(number: int) -> Iterator[events.Event]:
         )  # fmt: skip
 
 
+def write_diagnosed(root: Path, layers: int = LAYERS, heads: int = HEADS) -> Session:
+    """A session's folder with its journal, of a patient of any shape that is only diagnosed."""
+    session = Session(root / NAME)
+    session.folder.mkdir(parents=True)
+    story.append(session, diagnosed(layers, heads))
+    return session
+
+
 def write_session(root: Path, until: int) -> Session:
     """A session's folder with its journal, in the middle of pass 1 after step ``until``."""
     session = Session(root / NAME)
     session.folder.mkdir(parents=True)
-    writer = Writer(session.journal)
-    for event in beginning():
-        writer.append(event)
-    for number in range(1, until + 1):
-        for event in step(number):
-            writer.append(event)
-    writer.close()
+    story.append(session, chain(beginning(), *(step(number) for number in range(1, until + 1))))
     return session

@@ -4,6 +4,7 @@ import re
 import pytest
 
 from tui.commands import COMMANDS, SHOWN, STEPS, bindings_of, commands_of, key_line, key_name, key_of, remapped
+from tui.help import page
 from tui.screens.base import StepScreen
 from tui.screens.diagnose import DiagnoseScreen
 from tui.screens.load import LoadScreen
@@ -58,3 +59,26 @@ def test_a_command_of_several_screens_may_have_another_key_on_one() -> None:
     table = remapped({("record", "files"): "F"})
     assert key_of("files", table, "record") == "F" and key_of("files", table, "operate") == "f"
     assert [c.name for c in commands_of("record", table)] == [c.name for c in commands_of("record")]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_help_page_names_every_key_as_it_is_now(step: str) -> None:
+    names = sorted({command.name for command in commands_of(step) if command.keys})
+    keys = {(step, name): chr(0x4E00 + number) for number, name in enumerate(names)}  # one sign that no word has
+    _, text = page(step, commands_of(step, remapped(keys)))
+    found = {names[ord(sign) - 0x4E00] for sign in text if "\u4e00" <= sign < "\u9fff"}
+    told = {
+        "load": {"choose", "replay", "new", "rename"},
+        "diagnose": {"view", "view_back", "distribution", "attention", "contributions", "generate", "texts"},
+        "target": {"view", "view_back", "distribution", "attention", "contributions", "expression", "plan_file"},
+        "operate": {"view", "smaller", "worker", "history"},
+        "record": {"view", "view_back", "attention", "contributions", "generate", "texts", "difference"},
+    }[step]
+    replay = {"replay_pause", "replay_next", "replay_faster", "replay_slower"} if step != "load" else set()
+    assert found >= told | replay
+    assert "{" not in text
+
+
+def test_a_command_without_a_key_is_named_by_its_word_on_the_help_page() -> None:
+    _, text = page("load", commands_of("load", remapped({("load", "replay"): ""})))
+    assert "“replay” tells it again" in text

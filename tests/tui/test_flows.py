@@ -11,8 +11,8 @@ import pytest
 from engine import events
 from engine.events import OutOfMemory
 from tests.tui import story
-from tests.tui.big import write_big
 from tests.tui.conftest import Idle, opened, settled, text, until
+from tests.tui.large import write_diagnosed
 from tests.tui.test_screens import commands_of, whole
 from tui.app import Headsurgeon
 from tui.grid import HeadGrid
@@ -75,7 +75,7 @@ async def test_the_attention_window_asks_and_shows(told: Any, workers: list[Idle
 async def test_a_large_patient_is_usable_by_panes_with_its_labels_pinned(
     tmp_path: Path, workers: list[Idle], layers: int, heads: int
 ) -> None:
-    session = write_big(tmp_path, layers=layers, heads=heads)
+    session = write_diagnosed(tmp_path, layers, heads)
     async with opened(session) as pilot:
         await until(pilot, "sick at")
         await pilot.press("g", *f"{layers - 1}.{heads - 1}", "enter")
@@ -122,7 +122,7 @@ async def test_presets_a_plan_file_and_its_queue(
         (command,) = commands_of(session)
         assert command["plan"]["corpus"] == [str(tmp_path / "c4.txt")]  # from the plan's own folder
         assert [then["targets"] for then in command["then"]] == ["sick & !band"]
-        story.append(session, story.operation(5))
+        story.append(session, iter([events.Queued(plans=[story.PLAN, *command["then"]]), *story.operation(5)]))
         assert "queued: 1 more — sick & !band" in await until(pilot, "step 5 of 40")
 
 

@@ -17,31 +17,38 @@ def held(tmp_path: Path) -> Live:
     return Live(story.write_session(tmp_path))
 
 
-def test_passes_wait_from_the_command_until_their_start_on_every_screen(held: Live) -> None:
-    held.poll()
-    held.session.send("operate", plan=FIRST, then=[SECOND])
+def test_passes_wait_from_the_order_until_their_start_on_every_screen(held: Live) -> None:
+    story.append(held.session, iter([events.Queued(plans=[FIRST, SECOND])]))
     held.poll()
     assert [plan["targets"] for plan in held.plans_waiting] == ["sick & band", "sick & !band"]
     story.append(held.session, story.operation(5))
     held.poll()
     assert held.plans_waiting == [SECOND]
-    other = Live(held.session)  # attached anew: the same, from the files alone
+    other = Live(held.session)  # attached anew: the same, from the journal alone
     other.poll()
     assert other.plans_waiting == [SECOND]
+    story.append(held.session, iter([events.WorkerStarted(pid=2)]))
+    held.poll()
+    assert held.plans_waiting == [SECOND]  # the next worker goes on with it
+    story.append(held.session, iter([events.Queued(plans=[])]))
+    held.poll()
+    assert held.plans_waiting == []  # one that could not be run took the others with it
 
 
-def test_a_refusal_or_a_new_worker_ends_the_waiting(held: Live) -> None:
+def test_what_was_asked_for_waits_only_once_the_worker_has_taken_it(held: Live) -> None:
     held.session.send("operate", plan=FIRST)
     held.poll()
-    assert held.plans_waiting
-    story.append(held.session, iter([events.Refused(message="no such corpus")]))
-    held.poll()
     assert held.plans_waiting == []
-    held.session.send("operate", plan=FIRST)
-    held.poll()
-    story.append(held.session, iter([events.WorkerStarted(pid=2)]))  # commands before its start are void
-    held.poll()
-    assert held.plans_waiting == []
+
+
+def test_the_passes_of_a_headless_order_wait_too(tmp_path: Path) -> None:
+    session = Session(tmp_path / "ordered")
+    session.folder.mkdir()
+    story.append(session, iter([events.Created(session="ordered", model="demo", plans=[story.PLAN, SECOND])]))
+    story.append(session, story.operation(5))
+    live = Live(session)
+    live.poll()
+    assert live.plans_waiting == [SECOND]
 
 
 def test_a_worker_that_is_silent_for_long_in_a_pass_looks_hung(held: Live) -> None:

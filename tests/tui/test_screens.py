@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine import events
+from engine.heads import Head
 from engine.session import Session
 from tests.tui import story
 from tests.tui.conftest import Idle, opened, settled, text, until
@@ -272,6 +273,20 @@ async def test_the_next_pass_is_proposed_from_what_is_still_sick(told: Any, work
         shown = await until(pilot, "of 384 heads")
         assert "2 of 384 heads" in shown and "targets / sick" in shown  # L2-H3 and L22-H13
         assert "40 steps, lr 5e-05" in shown  # the plan of the pass before
+        grid = pilot.app.screen.query_one(HeadGrid)
+        assert set(grid.marks) == {Head(2, 3), Head(22, 13)}
+
+
+async def test_where_nothing_is_sick_any_more_nothing_is_proposed(told: Any, workers: list[Idle]) -> None:
+    session = told(until=40)
+    well = story.head_map(story.rows(lambda layer, head: 0.10))
+    story.append(session, iter([events.Diagnosed(stage="pass-1", head_map=well)]))
+    async with opened(session) as pilot:
+        await until(pilot, "perplexity")
+        await pilot.press("t")
+        shown = await until(pilot, "no head is sick any more")
+        assert "0 of 384 heads" in shown
+        assert pilot.app.screen.query_one(HeadGrid).marks == {}
 
 
 async def test_undone_targets_are_resolved_against_stock_again(told: Any, workers: list[Idle]) -> None:

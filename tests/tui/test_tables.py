@@ -1,11 +1,13 @@
 from dataclasses import replace
 
+import pytest
+
 from engine import events
 from engine.chart import PassChart
 from engine.generation import Prompt, judge
 from tests.tui import story
 from tui.figures import source_name
-from tui.screens.texts import text_pairs
+from tui.screens.texts import broken, text_pairs
 from tui.tables import column_rows, history, target_list, target_rows, working
 
 N = len(story.TARGETS)
@@ -83,12 +85,12 @@ def generated(stage: str, text: str) -> events.Generated:
 
 
 def test_texts_stand_in_pairs_below_their_figures() -> None:
-    assert "none yet" in text_pairs({}, 70)[0].plain
+    assert "none yet: W lets" in text_pairs({}, 70, "W")[0].plain
     pairs = {
         "stock": generated("stock", "no no no no no no no no"),
         "pass-1": generated("pass-1", "the\nold man laughed."),
     }
-    lines = [line.plain for line in text_pairs(pairs, 70)]
+    lines = [line.plain for line in text_pairs(pairs, 70, "W")]
     loop = next(line for line in lines if "longest loop" in line)
     assert loop.split()[-2:] == ["8", "0"]
     at = next(i for i, line in enumerate(lines) if "The lamp went out" in line)
@@ -97,10 +99,26 @@ def test_texts_stand_in_pairs_below_their_figures() -> None:
 
 
 def test_generated_text_is_shown_not_obeyed_and_broken_to_the_width() -> None:
-    lines = text_pairs({"stock": generated("stock", "[bold]x\x1b[31m\x07" * 20)}, 40)
+    lines = text_pairs({"stock": generated("stock", "[bold]x\x1b[31m\x07" * 20)}, 40, "W")
     assert all(line.cell_length <= 40 for line in lines)
     text = "".join(line.plain for line in lines)
     assert "\x1b" not in text and "\x07" not in text and "[bold]x·[31m·" in text.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("the old man laughed", ["the old", "man", "laughed"]),
+        ("the  old  man", ["the  old", "man"]),
+        (" so unbelievable it is", [" so", "unbeliev", "able it", "is"]),
+        ("12345678 12345678", ["12345678", "12345678"]),
+        ("one¶two¶¶three", ["one¶", "two¶¶", "three"]),
+        ("字字字字字", ["字字字字", "字"]),  # two columns each
+        ("", [""]),
+    ],
+)
+def test_texts_are_broken_between_words_and_only_longer_words_are_cut(text: str, rows: list[str]) -> None:
+    assert broken(text, 8) == rows
 
 
 def test_a_source_is_called_by_a_word():

@@ -7,6 +7,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from engine.heads import Head, HeadMap
+from tui.commands import LOAD, key_of
 from tui.figures import QUIET, WARM, Line, joined, line
 from tui.grid import HeadGrid
 from tui.histogram import histogram, rate_lines
@@ -77,7 +78,8 @@ class HeadScreen(GridScreen):
 
     def action_worker(self) -> None:
         if self.state.live.replaying:
-            self.surgeon.say("this is a replay: 1 goes to the list, where enter opens the session itself")
+            listed, opens = self.key("step-1"), self.load_key("choose")
+            self.surgeon.say(f"this is a replay: {listed} goes to the list, where {opens} opens the session itself")
         else:
             super().action_worker()
 
@@ -115,7 +117,7 @@ class HeadScreen(GridScreen):
     def action_texts(self) -> None:
         from tui.screens.texts import texts_window
 
-        self.app.push_screen(texts_window(self.state.live))
+        self.app.push_screen(texts_window(self.state.live, self.key("generate")))
 
     def action_generate(self) -> None:
         if self.chart.loaded is None:
@@ -125,6 +127,10 @@ class HeadScreen(GridScreen):
         self.surgeon.say(f"the model goes on with the prompts; {self.key('texts')} shows the texts")
 
     # replay
+
+    def load_key(self, name: str) -> str:
+        """The key of a command of the list of sessions."""
+        return key_of(name, self.surgeon.table, LOAD)
 
     def status(self) -> str:
         live = self.state.live
@@ -136,7 +142,7 @@ class HeadScreen(GridScreen):
         live = self.state.live
         if isinstance(live, Replay):
             return live
-        self.surgeon.say("only a replay has a pace: p in the list of sessions begins one")
+        self.surgeon.say(f"only a replay has a pace: {self.load_key('replay')} in the list of sessions begins one")
         return None
 
     def action_replay_pause(self) -> None:

@@ -73,16 +73,16 @@ class Sheet(ModalScreen[None]):
         Binding("pageup", "scroll(-12)", "page up", show=False),
     ]
 
-    def __init__(self, title: str, build: Callable[[int], list[Line]], keys: str = "") -> None:
+    def __init__(self, title: str, build: Callable[[int], list[Line]]) -> None:
         """``build`` makes the lines for a width."""
         super().__init__()
-        self.heading, self.build, self.hints = title, build, keys
+        self.heading, self.build = title, build
         self.shown: list[Line] = []
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="window sheet"):
             yield Static(id="sheet")
-        yield Static(line((" ↑↓ scroll   ", QUIET), (self.hints, QUIET), ("esc closes", QUIET)), classes="under")
+        yield Static(line((" ↑↓ scroll   esc closes", QUIET)), classes="under")
 
     def on_mount(self) -> None:
         self.show()

@@ -253,8 +253,9 @@ class RecordScreen(HeadScreen):
         self.app.push_screen(Ask(f"Undo pass {pass_.number}? Its slices get their originals back."), answered)
 
     def action_forward(self) -> None:
-        """Plan the next pass; where nothing is chosen for it yet, propose what is still sick."""
-        self.state.propose()
+        """Plan the next pass: propose what is still sick."""
+        if not self.state.propose():
+            self.surgeon.say("no head is sick any more: nothing is proposed for a next pass")
         self.surgeon.go(TARGET)
 
     def action_difference(self) -> None:

@@ -105,15 +105,15 @@ class TargetScreen(HeadScreen):
         width = place(self, grid, 11)
         self.draw_head()
         lines = [
-            *target_lines(self.state, chosen, head_map, width),
+            *target_lines(self.state, chosen, head_map, width, self.key),
             rule(width),
-            *plan_lines(self.state, width),
+            *plan_lines(self.state, width, self.key),
         ]
         if self.app.size.height >= 36:
             lines += [rule(width), *self._presets(head_map)]
         self.query_one("#panel", Static).update(joined(lines), layout=False)
         self.show_legend(grid, view)
-        label = " block from " + str(self.state.corner) if self.state.corner else " targets /"
+        label = " block from " + str(self.state.corner) if self.state.corner else f" targets {self.key('expression')}"
         self.query_one("#expression-label", Static).update(line((label + " ", QUIET)), layout=True)
         if field.disabled:
             shown = (

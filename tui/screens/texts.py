@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.cells import cell_len
 
 from engine.events import Generated
@@ -14,15 +16,15 @@ from tui.screens.lines import Sheet
 RETURN = "¶"
 
 
-def texts_window(live: Live) -> Sheet:
-    """A sheet with the pairs of generated texts."""
-    return Sheet("Generated texts", lambda width: text_pairs(live.chart.generated, width), "G generates   ")
+def texts_window(live: Live, key: str) -> Sheet:
+    """A sheet with the pairs of generated texts; ``key`` has more of them written, on the step below."""
+    return Sheet("Generated texts", lambda width: text_pairs(live.chart.generated, width, key))
 
 
-def text_pairs(generated: dict[str, Generated], width: int) -> list[Line]:
+def text_pairs(generated: dict[str, Generated], width: int, key: str) -> list[Line]:
     """The figures of the stock model's texts beside the newest ones', then each prompt with both."""
     if not generated:
-        return [line((" none yet: G lets the model go on with the prompts", QUIET))]
+        return [line((f" none yet: {key} lets the model go on with the prompts", QUIET))]
     newest = list(generated.values())[-1]
     stock = generated.get("stock", newest)
     pairs = [stock] if newest is stock else [stock, newest]
@@ -44,14 +46,24 @@ def text_pairs(generated: dict[str, Generated], width: int) -> list[Line]:
 
 
 def wrapped(text: str, width: int, label: str, style: str) -> list[Line]:
-    """Text from outside, broken to the width; nothing in it is obeyed."""
-    room, rows, row, used = max(10, width - 16), list[str](), "", 0
-    for sign in plain(text.replace("\n", RETURN), 2000):
-        used += cell_len(sign)
-        if used > room:
-            rows.append(row)
-            row, used = "", cell_len(sign)
-        row += sign
-    rows.append(row)
+    """Text from outside, broken to the width between words; nothing in it is obeyed."""
+    rows = broken(plain(text.replace("\n", RETURN), 2000), max(10, width - 16))
     name = plain(label, 14)
     return [line((f" {name if i == 0 else '':<15}", QUIET), (part, style)) for i, part in enumerate(rows)]
+
+
+def broken(text: str, room: int) -> list[str]:
+    """The text in rows of at most ``room`` columns; only a word that is longer than a row is cut. The spaces
+    at which a row ends are left out."""
+    rows, used = [""], 0
+    for piece in re.findall(r"\s+|[^\s¶]+¶*|¶+", text):
+        if used + cell_len(piece) > room and rows[-1].strip() and not piece.isspace():
+            rows, used = [*rows[:-1], rows[-1].rstrip(), ""], 0
+        for sign in piece:
+            if used + cell_len(sign) > room:
+                if sign.isspace():
+                    continue
+                rows, used = [*rows, ""], 0
+            rows[-1] += sign
+            used += cell_len(sign)
+    return rows

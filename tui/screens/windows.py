@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 
 from tui.commands import Command
 from tui.figures import QUIET, STRONG, joined, line
-from tui.help import PAGES
+from tui.help import page
 from tui.palette import plain
 
 CLOSE: list[BindingType] = [Binding("escape", "close", "close", show=False)]
@@ -38,7 +38,7 @@ class Help(ModalScreen[None]):
         self.commands = [command for command in commands if command.keys]
 
     def compose(self) -> ComposeResult:
-        title, text = PAGES[self.step]
+        title, text = page(self.step, self.commands)
         lines = [line((f"{title}\n", STRONG)), Content(f"{text}\n"), line(("Keys\n", STRONG))]
         lines += [line((f"{c.display:<10}", "$cold bold"), c.help) for c in self.commands]
         with VerticalScroll(classes="window"):
