@@ -318,7 +318,7 @@ def sessions(root: Root = None, as_json: Json = False) -> None:
 
 @app.command()
 def report(session: SessionFolder, to: To) -> None:
-    """Write a report of a session: Markdown, HTML, CSV, SVG."""
+    """Write a report of a session: Markdown, HTML, LaTeX, JSON, CSV, SVG."""
     from engine.report import write_report
     from engine.session import open_session
 
@@ -335,13 +335,32 @@ def apply(
     to: To,
     model: Annotated[str | None, typer.Option(help="the stock model, where it has moved")] = None,
 ) -> None:
-    """Write a full checkpoint with the patches of a session on it."""
+    """Write a full checkpoint with the patches of a session on it, and a model card that tells of them."""
+    from engine.card import FILE, license_of
+    from engine.files import write_text
     from engine.nn.load import find
     from engine.nn.patch import apply_patches
 
     patches, stock = _patches(source)
-    apply_patches(patches, find(model or stock)[0], to)
+    folder = find(model or stock)[0]
+    text = _card(source, patches, license_of(folder))
+    apply_patches(patches, folder, to)
+    write_text(to / FILE, text)
     typer.echo(to)
+
+
+def _card(source: Path, patches: list[Any], license_: str) -> str:
+    from engine.card import card, card_of_patch
+    from engine.chart import read_chart
+    from engine.record import build
+    from engine.session import open_session
+
+    if source.is_dir():  # by the journal, as the patches are: the record may lag behind it
+        session = open_session(source)
+        record = build(read_chart(session))
+        record.session.id = session.id
+        return card(record, license_)
+    return card_of_patch(patches[0].about, license_)
 
 
 @app.command()
@@ -399,7 +418,8 @@ def run(arguments: list[str]) -> int:
         InputError: the input was wrong.
         KeyboardInterrupt: interrupted.
     """
-    import_module("engine.cli_vitals")  # more commands, which join the app by themselves
+    for more in ("engine.cli_vitals", "engine.cli_compare"):  # their commands join the app by themselves
+        import_module(more)
     try:
         code = app(arguments, prog_name="headsurgeon", standalone_mode=False)
     except typer.Abort as error:

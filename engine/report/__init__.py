@@ -1,4 +1,4 @@
-"""Reports of a session: Markdown, self-contained HTML, CSV and SVG. No torch here."""
+"""Reports of a session: Markdown, self-contained HTML, LaTeX, JSON, CSV and SVG. No torch here."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import jinja2
 from engine.errors import InputError
 from engine.files import write_text
 from engine.report.blocks import Block, Figures
+from engine.report.latex import latex, latex_columns, latex_lines
 from engine.report.material import Material, gather
 from engine.report.passes import pass_section
+from engine.report.plain import report_json
 from engine.report.tables import checks_csv, contribution_csv, generation_csv, heads_csv, perplexities_csv, targets_csv
 from engine.report.whole import closing, heads, how_to_read, measured_on, opening, patient
 from engine.report.words import fenced, html, lines_of, markdown
@@ -26,6 +28,19 @@ _TEMPLATES = jinja2.Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.filters |= {"markdown": markdown, "html": html, "fenced": fenced, "lines_of": lines_of}
+_LATEX = _TEMPLATES.overlay(  # braces and number signs are LaTeX's own
+    block_start_string="<%",
+    block_end_string="%>",
+    variable_start_string="<<",
+    variable_end_string=">>",
+    comment_start_string="<#",
+    comment_end_string="#>",
+)
+_LATEX.filters = _TEMPLATES.filters | {
+    "latex": latex,
+    "latex_lines": latex_lines,
+    "latex_columns": latex_columns,
+}
 
 
 def write_report(session: Session, to: Path) -> list[Path]:
@@ -56,13 +71,20 @@ def render(material: Material) -> dict[str, str]:
         "contribution.csv": contribution_csv(material),
     }
     return {
-        "report.md": _TEMPLATES.get_template("report.md.jinja").render(blocks=blocks),
+        "report.md": markdown_of(blocks),
         "report.html": _TEMPLATES.get_template("report.html.jinja").render(blocks=blocks, title=title),
+        "report.tex": _LATEX.get_template("report.tex.jinja").render(blocks=blocks) + "\n",
+        "report.json": report_json(material),
         "heads.csv": heads_csv(material),
         "checks.csv": checks_csv(material),
         **{name: text for name, text in seldom.items() if text.count("\n") > 1},
         **{name: svg + "\n" for name, svg in pictures.items()},
     }
+
+
+def markdown_of(blocks: list[Block]) -> str:
+    """Blocks as Markdown."""
+    return _TEMPLATES.get_template("report.md.jinja").render(blocks=blocks)
 
 
 def _blocks(m: Material) -> list[Block]:

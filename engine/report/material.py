@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.chart import Chart, PassChart, read_chart
-from engine.heads import Head, HeadMap, ProbeText, Rows, Thresholds, known
-from engine.record import build, load
+from engine.heads import Head, HeadMap, Rows, Thresholds, known
+from engine.record import build, head_map, load
 from engine.session import Session
-from engine.tables import CheckTable, DiagnosisTable, DriftTable, PassTable, Record
+from engine.tables import CheckTable, DriftTable, PassTable, Record
 
 
 @dataclass(frozen=True)
@@ -86,17 +86,4 @@ def gather(session: Session) -> Material:
     if chart.created and chart.time_updated > record.session.updated:
         record = build(chart)  # a worker is under way: it writes the journal at every step, the record now and then
     thresholds = Thresholds(**known(Thresholds, record.thresholds))
-    return Material(record, chart, {stage: _map(table, thresholds) for stage, table in record.diagnosis.items()})
-
-
-def _map(table: DiagnosisTable, thresholds: Thresholds) -> HeadMap:
-    return HeadMap(
-        bos_mass=table.bos_mass,
-        entropy=table.entropy,
-        bos_low=table.bos_low,
-        bos_high=table.bos_high,
-        entropy_low=table.entropy_low,
-        entropy_high=table.entropy_high,
-        texts=[ProbeText(text.name, text.tokens, text.first_token) for text in table.texts],
-        thresholds=thresholds,
-    )
+    return Material(record, chart, {stage: head_map(table, thresholds) for stage, table in record.diagnosis.items()})

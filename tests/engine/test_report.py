@@ -12,7 +12,7 @@ from tests.engine import story
 from tests.engine.story import DIAGNOSED, ONE_PASS
 
 RUNNING = [*DIAGNOSED, story.started(), story.cut(), *(story.step(n) for n in range(1, 21)), story.check(20, 70.0)]
-TABLES = ["report.md", "report.html", "heads.csv", "checks.csv"]
+TABLES = ["report.md", "report.html", "report.tex", "report.json", "heads.csv", "checks.csv"]
 OF_PASSES = ["targets.csv", "perplexities.csv"]
 
 
