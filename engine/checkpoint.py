@@ -18,6 +18,8 @@ from engine.anatomy import Slice
 from engine.errors import InputError
 from engine.files import require_space, sha256_of, write_atomic
 
+PATCH_FORMAT = "headsurgeon-patch-1"
+"""Under this name a patch's metadata tells what it is and what it was made on."""
 ITEM_SIZE = {"F32": 4, "BF16": 2, "F16": 2}
 MODEL_FILES = (
     "config.json",

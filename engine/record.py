@@ -16,7 +16,7 @@ from engine.chart import Chart, PassChart
 from engine.errors import InputError
 from engine.files import write_text
 from engine.generation import averages, by_category
-from engine.heads import HeadMap, as_rows
+from engine.heads import HeadMap, ProbeText, Thresholds, as_rows
 from engine.plan import first_complaint
 from engine.session import Session
 from engine.tables import (
@@ -180,6 +180,20 @@ def _check(check: events.Check) -> CheckTable:
         drift=DriftTable(**asdict(check.drift)),
         drift_training=DriftTable(**asdict(check.drift_training)),
         best=check.best,
+    )
+
+
+def head_map(table: DiagnosisTable, thresholds: Thresholds) -> HeadMap:
+    """The head map that a diagnosis of the record tells of; without the single texts' figures."""
+    return HeadMap(
+        bos_mass=table.bos_mass,
+        entropy=table.entropy,
+        bos_low=table.bos_low,
+        bos_high=table.bos_high,
+        entropy_low=table.entropy_low,
+        entropy_high=table.entropy_high,
+        texts=[ProbeText(text.name, text.tokens, text.first_token) for text in table.texts],
+        thresholds=thresholds,
     )
 
 

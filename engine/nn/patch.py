@@ -18,13 +18,12 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from engine.anatomy import Slice
-from engine.checkpoint import TensorPlace, copy_model, read_slice, tensor_places, weights_sha256
+from engine.checkpoint import PATCH_FORMAT, TensorPlace, copy_model, read_slice, tensor_places, weights_sha256
 from engine.errors import InputError
 from engine.nn.load import Patient
 from engine.nn.slices import write_values
 from engine.nn.tensorfile import read_tensors, write_tensors
 
-FORMAT = "headsurgeon-patch-1"
 _TORCH = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 _WIDER = {(torch.bfloat16, torch.float32), (torch.float16, torch.float32)}
 
@@ -43,7 +42,7 @@ def save_patch(path: Path, patch: Patch) -> int:
     """Write a patch atomically; its size in bytes."""
     tensors = {f"values/{key}": tensor.contiguous() for key, tensor in patch.values.items()}
     tensors |= {f"originals/{key}": tensor.contiguous() for key, tensor in patch.originals.items()}
-    return write_tensors(path, tensors, {FORMAT: json.dumps(patch.about, sort_keys=True)}, "the patch")
+    return write_tensors(path, tensors, {PATCH_FORMAT: json.dumps(patch.about, sort_keys=True)}, "the patch")
 
 
 def load_patch(path: Path) -> Patch:
@@ -58,13 +57,13 @@ def load_patch(path: Path) -> Patch:
         tensors, metadata = read_tensors(path)
     except SafetensorError as error:
         raise InputError(f"{path} is damaged: {error}") from error
-    if FORMAT not in metadata:
+    if PATCH_FORMAT not in metadata:
         raise InputError(f"{path} is no headsurgeon patch")
     sides: dict[str, dict[str, Tensor]] = {"values": {}, "originals": {}}
     for name, tensor in tensors.items():
         side, _, key = name.partition("/")
         sides[side][key] = tensor
-    return Patch(sides["values"], sides["originals"], json.loads(metadata[FORMAT]))
+    return Patch(sides["values"], sides["originals"], json.loads(metadata[PATCH_FORMAT]))
 
 
 @contextmanager

@@ -1,0 +1,147 @@
+"""Sessions side by side: figures as their records tell them, shared settings once."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import engine.cli_compare  # noqa: F401  (its commands join the app)
+from engine import events
+from engine.chart import read_chart
+from engine.cli import app
+from engine.compare import compare, compare_csv, compare_json, compare_markdown, compare_text
+from engine.errors import InputError
+from engine.record import build
+from engine.tables import Record
+from tests.engine import story
+
+SESSIONS = Path(__file__).parents[2] / "sessions"
+PAIR = [str(SESSIONS / "2026-11-30-demo-7d17"), str(SESSIONS / "2026-11-30-demo-f0d0")]
+
+
+def record(folder: Path, told: list[events.Event]) -> Record:
+    session = story.tell(folder, told, keep_record=False)
+    made = build(read_chart(session))
+    made.session.id = folder.name
+    return made
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Record:
+    return record(tmp_path / "whole", story.WHOLE_PASS)
+
+
+def test_figures_are_the_records(whole, tmp_path):
+    other = record(tmp_path / "begun", [*story.DIAGNOSED, story.started(reinit=False)])
+    found = compare_json(compare([whole, other]))
+    assert found["columns"] == ["whole", "begun"]
+    assert found["common"]["targets"] == "L1 x H2-3" and found["common"]["target_heads"] == 2
+    figures = found["figures"]
+    assert figures["reinit"] == [True, False]
+    assert figures["healthy"] == [{"stock": 6, "after": 8}, {"stock": 6, "after": None}]
+    assert figures["woken"] == [{"heads": 2, "of": 2}, None]
+    assert figures["ablation_loss"][0] == {"stock": 0.03, "cut": 0.0, "after": 0.744}
+    assert figures["heldout_perplexity"][0] == {"stock": 128.98, "cut": 132.89, "after": 55.2}
+    assert figures["heldout_perplexity"][1] == {"stock": 128.98, "cut": None, "after": None}
+    assert figures["perplexity.austen"][0] == {"stock": 18.51, "after": 27.2}
+    assert figures["drift.outside.worst"][0] == {"drift": 0.07, "head": "L2-H2"}
+    assert figures["memory_bytes_peak"] == [1_340_000_000, None]
+    written = {side: whole.generation[stage].figures for side, stage in (("stock", "stock"), ("after", "pass-1"))}
+    assert figures["generation.code"] == [
+        {side: its["code"] for side, its in written.items()},
+        {"stock": None, "after": None},
+    ]
+    assert figures["trained_tokens"] == [40_960, None]
+    assert found["notes"] == [
+        "The corpora differ: the perplexities are on different texts, and so is what heads are worth."
+    ]
+
+
+def test_text_fits_a_terminal_and_shared_settings_stand_once(whole, tmp_path):
+    long = record(tmp_path / ("a-session-of-" + "very-" * 8 + "long-name"), story.WHOLE_PASS)
+    text = compare_text(compare([whole, long]))
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("learning rate") == 1
+    assert "128.98 → 132.89 → 55.20" in text
+    top = text.split("\n\n")[0]
+    assert "patient" in top and "seed" in top and "healthy" not in top
+
+
+def test_another_patient_and_another_way_of_cutting_are_said(whole, tmp_path):
+    loaded = replace(story.LOADED, weights_sha256="12" * 32)
+    told = [loaded if event is story.LOADED else event for event in story.WHOLE_PASS]
+    notes = compare([whole, record(tmp_path / "other", told)]).notes
+    assert notes == ["The patients differ: their figures stand on different models."]
+    short = [*story.DIAGNOSED, story.started(length=64)]
+    usual = [*story.DIAGNOSED, story.started()]
+    notes = compare([record(tmp_path / "short", short), record(tmp_path / "usual", usual)]).notes
+    assert notes == ["The held-out parts were cut differently: the perplexities are on different samples."]
+
+
+def test_the_last_pass_that_stands_or_all(tmp_path):
+    second = [story.started(2, "L2-H2", ["L2-H2"]), story.ended(2, woken=1)]
+    told = [*story.ONE_PASS, *second]
+    both, undone = record(tmp_path / "both", told), record(tmp_path / "undone", [*told, events.Undone(number=2)])
+    assert compare_json(compare([both, undone]))["figures"]["target_heads"] == [1, 2]
+    every = compare([both, undone], all_passes=True)
+    assert every.columns == ["both pass 1", "both pass 2", "undone pass 1", "undone pass 2"]
+    assert compare_json(every)["figures"]["outcome"] == ["completed", "completed", "completed", "undone"]
+
+
+@pytest.mark.parametrize("told", [story.DIAGNOSED[:1], story.DIAGNOSED])
+def test_sessions_without_a_pass_show_what_they_have(whole, tmp_path, told):
+    text = compare_text(compare([whole, record(tmp_path / "young", told)]))
+    (row,) = [line for line in text.splitlines() if line.startswith("woken after")]
+    assert row.split() == ["woken", "after", "2", "of", "2", "–"]
+
+
+def test_text_from_outside_is_obeyed_by_no_reader(whole, tmp_path):
+    other = whole.model_copy(deep=True)
+    other.session.id = "=1+1"
+    other.session.model = "a|b\x1b[31m`<i>"
+    found = compare([whole, other])
+    assert "\x1b" not in compare_text(found) + compare_markdown(found) + compare_csv(found)
+    rows = list(csv.reader(io.StringIO(compare_csv(found))))
+    assert rows[0] == ["figure", "whole", "'=1+1"]
+    assert ["heldout_perplexity.cut", "132.89", "132.89"] in rows
+    table = [line for line in compare_markdown(found).splitlines() if line.startswith("|")]
+    assert {line.replace("\\|", "").count("|") for line in table} == {4}
+    assert "\\<i>" in compare_markdown(found)
+
+
+def test_the_command_on_the_committed_sessions(tmp_path):
+    run = CliRunner().invoke
+    assert "29 → 30" in run(app, ["compare", *PAIR]).stdout
+    figures = json.loads(run(app, ["compare", *PAIR, "--json"]).stdout)["figures"]
+    assert figures["reinit"] == [False, True] and figures["woken_at_cut"][1] == {"heads": 19, "of": 19}
+    for name in ("side.md", "side.csv"):
+        assert run(app, ["compare", *PAIR, "--to", str(tmp_path / name)]).stdout.strip() == str(tmp_path / name)
+        assert "29.74" in (tmp_path / name).read_text("utf-8") or "29.736612" in (tmp_path / name).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (PAIR[:1], "name two or more"),
+        ([*PAIR, "--to", "side.xls"], "neither .md nor .csv"),
+        ([*PAIR, "--to", "/nowhere/side.md"], "folder not found: /nowhere"),
+        ([PAIR[0], "/nowhere"], "session not found: /nowhere"),
+    ],
+)
+def test_wrong_input_is_refused_in_a_sentence(arguments, sentence):
+    error = CliRunner().invoke(app, ["compare", *arguments]).exception
+    assert isinstance(error, InputError) and sentence in str(error)
+
+
+def test_verify_leaves_with_1_where_a_claim_does_not_hold(tmp_path):
+    run = CliRunner().invoke
+    assert run(app, ["verify", PAIR[0]]).exit_code == 0
+    session = story.tell(tmp_path / "story", story.ONE_PASS)  # its patient is made up
+    ran = run(app, ["verify", str(session.folder), "--json"])
+    assert ran.exit_code == 1 and json.loads(ran.stdout)["holds"] is False
