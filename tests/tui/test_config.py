@@ -116,6 +116,8 @@ async def test_the_app_obeys_and_shows_the_operators_keys(told: Any, workers: li
         await pilot.press("z")
         assert "106 of 384" in await settled(pilot)
         await pilot.press("H")
+        await until(pilot, "× is a target")
+        await pilot.press("pagedown")  # the keys stand under the words
         shown_help = await until(pilot, "z f5      Choose all sick heads")
         assert "s         Take this head in or out" in shown_help
         await pilot.press("escape", "K", *"leave")

@@ -108,7 +108,7 @@ def test_nothing_that_commands_a_terminal_gets_through() -> None:
 
 
 def test_sixteen_colours_are_chosen_by_hand_where_the_nearest_would_not_do() -> None:
-    for number, wanted in ((24, "104"), (31, "46"), (172, "43"), (214, "103"), (221, "47"), (230, "107")):
+    for number, wanted in ((24, "104"), (31, "46"), (172, "43"), (214, "103"), (221, "103"), (230, "107")):
         painter = Painter("standard")
         painter.resize(WIDTH, HEIGHT)
         style = Style(bgcolor=Color.from_rgb(*Color.from_ansi(number).get_truecolor()))
