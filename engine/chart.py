@@ -215,9 +215,9 @@ class Chart:
                 pass_.steps.append(event)
                 pass_.out_of_memory = None
             case events.Check():
-                if pass_.checks:  # only the newest map is shown; hundreds of a 70×112 patient's take 0.25 MB each
-                    pass_.checks[-1] = replace(pass_.checks[-1], bos_mass=[])
                 pass_.checks.append(event)
+                if len(pass_.checks) > 2:  # hundreds of a 70×112 patient's maps would take 0.25 MB each; a resume
+                    pass_.checks[-3] = replace(pass_.checks[-3], bos_mass=[])  # takes back one check at most
             case events.Saved():
                 pass_.saved_step = event.step
             case events.Paused():

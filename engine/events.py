@@ -168,6 +168,11 @@ class PassStarted(Event):
     memory_bytes: int = 0
     """What the pass was estimated to need at its peak."""
 
+    @property
+    def tokens_per_epoch(self) -> int:
+        """Tokens that one time through the corpus trains on, repeated sources as often as they are."""
+        return sum(source.train_tokens * source.repeat for source in self.corpus)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cut(Event):

@@ -65,7 +65,7 @@ def heldout(pass_: PassChart) -> float | None:
 
 def epoch(pass_: PassChart) -> str:
     """How often the corpus was gone through, and of how many times where the plan counts so."""
-    tokens = sum(source.train_tokens for source in pass_.started.corpus)
+    tokens = pass_.started.tokens_per_epoch
     done = pass_.steps[-1].tokens / tokens if tokens and pass_.steps else 0.0
     return f"{done:.2f}" + ("" if pass_.started.plan.get("steps") else f" of {pass_.started.plan.get('epochs')}")
 

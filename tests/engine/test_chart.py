@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from engine import events
@@ -88,6 +90,18 @@ def test_resumed_drops_what_came_after_the_saved_step():
     assert done.steps[-1].loss == 1.25
     assert [check.step for check in done.checks] == [20]
     assert done.best.heldout_perplexity == 70.0 and done.outcome == "running"
+    assert done.bos_mass == story.check(20, 70.0).bos_mass
+
+
+def test_only_the_maps_that_can_still_be_shown_are_kept():
+    done = chart_of(*RUNNING, *(story.check(n, 70.0) for n in (10, 20, 30, 40))).passes[0]
+    assert [check.bos_mass == [] for check in done.checks] == [True, True, False, False]
+
+
+def test_an_epoch_trains_on_a_repeated_source_as_often_as_it_says():
+    twice = replace(story.SOURCE, train_tokens=100, repeat=2)
+    once = replace(story.SOURCE, train_tokens=30)
+    assert replace(story.started(), corpus=[twice, once]).tokens_per_epoch == 230
 
 
 def test_a_pass_begun_anew_replaces_the_first_try():
