@@ -154,6 +154,11 @@ def untrainable(config: dict[str, Any]) -> str:
     return f"its weights are quantised ({method}) and cannot be trained; take the unquantised checkpoint"
 
 
+def stored_dtype(config: dict[str, Any]) -> str:
+    """The dtype that the config names; empty where it names none."""
+    return str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.")
+
+
 DEFAULT_CONTEXT = 2048
 
 

@@ -101,7 +101,7 @@ def preflight(
 ) -> None:
     """Tell what a pass would take, from config.json alone."""
     from engine import demo
-    from engine.anatomy import anatomy_of, context_of, read_config, untrainable
+    from engine.anatomy import anatomy_of, context_of, read_config, stored_dtype, untrainable
     from engine.plan import make_plan
     from engine.preflight import free_ram
     from engine.preflight import preflight as estimate
@@ -119,8 +119,8 @@ def preflight(
     heads = resolve(targets, Model(anatomy.n_layers, anatomy.n_heads, head_map))
     given = {"targets": targets, "length": length, "micro_batch": micro_batch, "checkpointing": checkpointing}
     plan = make_plan({**demo.pass_defaults(model), **{k: v for k, v in given.items() if v is not None}})
-    stored = str(config.get("dtype") or config.get("torch_dtype") or "float32")
-    found = estimate(anatomy, heads, plan, stored if dtype == "auto" else dtype, context_of(folder, config))
+    dtype = stored_dtype(config) or "float32" if dtype == "auto" else dtype
+    found = estimate(anatomy, heads, plan, dtype, context_of(folder, config))
     typer.echo(json.dumps(preflight_json(found)) if as_json else preflight_text(found, free_ram()))
 
 
@@ -223,13 +223,15 @@ def _operate(
     from engine.probes import read_probes
     from engine.session import create_session, sessions_root
     from engine.show import entry_line
+    from engine.sources import whole_path
 
     find(model)
     read_probes(texts)
     for plan in plans:
         check_sources(plan)
     request = events.Created(
-        session="", model=_absolute(model), device=device, dtype=dtype, texts=_absolute(texts), seed=seed,
+        session="", model=model if model == "demo" else whole_path(model), device=device, dtype=dtype,
+        texts=whole_path(texts), seed=seed,
         plans=[_anywhere(plan) for plan in plans],
     )  # fmt: skip
     session = create_session(sessions_root(root), request)
@@ -254,12 +256,6 @@ def _anywhere(plan: Plan) -> dict[str, Any]:
 
     sources = {name: [absolute(source) for source in getattr(plan, name)] for name in ("corpus", "watch")}
     return plan.model_copy(update=sources).model_dump()
-
-
-def _absolute(source: str) -> str:
-    """A path that stays right when the session is resumed from elsewhere; anything else as it is."""
-    path = Path(source).expanduser()
-    return str(path.resolve()) if source and source != "demo" and path.exists() else source
 
 
 def _printer(line: Any) -> Any:

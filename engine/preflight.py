@@ -25,9 +25,10 @@ SCATTERED_BYTES = 400_000_000
 Both measured (``benchmarks/memory.py``); the other counts follow from what the model computes."""
 TOLERANCE = 1.2
 """The estimate is held to be right within a factor of this (``benchmarks/memory.py``)."""
-EVALUATED_TOKENS = 4096
-EVALUATED_LOGITS = 2**27
-"""At most so many tokens and so many logits are evaluated at once, see ``engine.nn.vitals``."""
+TOKENS_AT_ONCE = 4096
+LOGITS_AT_ONCE = 2**27
+"""At most so many tokens and so many logits are evaluated at once. Half a gigabyte of logits in fp32; with
+BLOOM's 250 880 words that is one sample of 512 tokens."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def _training(a: Anatomy, lowest_layer: int, plan: Plan, size: int) -> int:
 
 
 def _evaluating(a: Anatomy, plan: Plan, size: int) -> int:
-    at_once = min(EVALUATED_TOKENS, EVALUATED_LOGITS // a.vocabulary, plan.heldout_samples * plan.length)
+    at_once = min(TOKENS_AT_ONCE, LOGITS_AT_ONCE // a.vocabulary, plan.heldout_samples * plan.length)
     tokens = max(plan.length, at_once)
     return _logits(tokens, a, size) + _working(tokens, a, size)
 

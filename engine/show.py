@@ -11,7 +11,7 @@ from engine.generation import averages
 from engine.heads import Head, HeadMap
 from engine.journal import Entry
 from engine.preflight import Preflight
-from engine.printable import printable
+from engine.printable import printable, size
 from engine.tables import PassTable, Record
 
 
@@ -253,11 +253,6 @@ def _memory_text(p: PassTable) -> list[str]:
         return []
     estimated = f", estimated {size(p.memory_bytes_estimated)}" if p.memory_bytes_estimated else ""
     return [f"  memory at its peak {size(p.memory_bytes_peak)}{estimated}"]
-
-
-def size(n_bytes: int) -> str:
-    """``6.1 GB``, ``471 MB``"""
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
 
 
 def sessions_text(rows: list[dict[str, Any]]) -> str:

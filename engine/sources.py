@@ -38,8 +38,13 @@ def absolute(source: str) -> str:
         InputError: see ``split_repeat``.
     """
     name, _ = split_repeat(source)
+    return whole_path(name) + source[len(name) :]
+
+
+def whole_path(name: str) -> str:
+    """An existing path made whole; anything else as it is."""
     path = Path(name).expanduser()
-    return f"{path.resolve()}{source[len(name) :]}" if name and path.exists() else source
+    return str(path.resolve()) if name and path.exists() else name
 
 
 def hub_name(source: str) -> tuple[str, str | None, str, str]:

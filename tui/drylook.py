@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from engine.anatomy import Anatomy, anatomy_of, untrainable
+from engine.anatomy import Anatomy, anatomy_of, stored_dtype, untrainable
 from engine.demo import pass_defaults
 from engine.errors import InputError
 from engine.heads import Head
+from engine.printable import size
 from tui.devices import Device
-from tui.figures import QUIET, STRONG, WARM, Line, amount, line, size
+from tui.figures import QUIET, STRONG, WARM, Line, amount, line
 from tui.palette import plain
 from tui.paths import config_of
 
@@ -44,11 +44,7 @@ def look(model: str) -> DryLook:
         anatomy = anatomy_of(config, plain(model))
     except InputError as error:
         return DryLook(model, trouble=str(error))
-    return DryLook(model, anatomy, dtype_of(config), remark=untrainable(config))
-
-
-def dtype_of(config: dict[str, Any]) -> str:
-    return str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.")
+    return DryLook(model, anatomy, stored_dtype(config), remark=untrainable(config))
 
 
 def needs(found: DryLook, dtype: str) -> tuple[int, int]:

@@ -11,8 +11,9 @@ from engine.anatomy import Anatomy
 from engine.errors import InputError
 from engine.events import Loaded
 from engine.heads import CLASSES, HeadMap
+from engine.printable import size
 from engine.targets import Heads
-from tui.figures import QUIET, STRONG, WARM, Line, Part, amount, line, percent, row, size
+from tui.figures import QUIET, STRONG, WARM, Line, Part, amount, line, percent, row
 from tui.pace import duration
 from tui.palette import plain
 from tui.plans import as_plan, write
@@ -106,8 +107,7 @@ def time_parts(chart: Chart, plan: Plan) -> list[Part]:
         return [("known after the first pass", QUIET)]
     last = paced[-1]
     per_token = last.seconds_per_step / max(1, last.steps[-1].tokens / last.step)
-    tokens = sum(source.train_tokens for source in last.started.corpus)
-    steps = plan.steps or -(-tokens * plan.epochs // plan.tokens_per_step)
+    steps = plan.steps or -(-last.started.tokens_per_epoch * plan.epochs // plan.tokens_per_step)
     seconds = steps * plan.tokens_per_step * per_token
     what = "" if plan.corpus == list(last.plan.get("corpus", [])) or plan.steps else ", were the corpus the same"
     counted = "" if plan.steps else f", {steps} steps"

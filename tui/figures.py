@@ -82,11 +82,6 @@ def amount(value: float) -> str:
     return f"{value:.0f}"
 
 
-def size(value: float) -> str:
-    """Bytes for people: ``6.1 GB``, ``350 MB``."""
-    return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.0f} MB"
-
-
 def class_style(name: str) -> str:
     return WARM if name in ("bos_sink", "dead") else COLD
 

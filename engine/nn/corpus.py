@@ -27,8 +27,6 @@ from engine.nn.tokens import Cache, Encoder, Ids, Samples, Ticker, as_samples, c
 from engine.plan import Plan
 from engine.sources import hub_name, split_repeat
 
-__all__ = ["Corpus", "Order", "check_sources", "documents", "hub_name", "is_heldout", "read_corpus"]
-
 CHUNK = 2**20
 """Characters of documents that are tokenized, and cached, together."""
 TURNS = 8

@@ -4,7 +4,6 @@ worth, what the patient writes. Each is a generator of events, in a pass or besi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 import torch
 
@@ -78,7 +77,7 @@ def first_samples(patient: Patient, source: str, length: int, at_most: int) -> t
         InputError: the source cannot be read, or is shorter than one sample.
     """
     length = min(length, patient.context)
-    found = list(islice(windows(patient, running_text(source), length, at_most), 1))
+    found = windows(patient, running_text(source), length, at_most)
     if not found or found[0].shape[1] != length:
         raise InputError(f"the text {source} is shorter than one sample of {length} tokens")
     return found[0]

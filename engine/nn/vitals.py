@@ -17,10 +17,8 @@ from engine.heads import Head, Rows
 from engine.nn.load import Patient, swapped_forward
 from engine.nn.slices import slice_view
 from engine.nn.tokens import start_ids
+from engine.preflight import LOGITS_AT_ONCE, TOKENS_AT_ONCE
 
-TOKENS_AT_ONCE = 4096
-LOGITS_AT_ONCE = 2**27
-"""Half a gigabyte in fp32; with BLOOM's 250 880 words that is one sample of 512 tokens."""
 LARGEST_LOSS = 700.0
 """In nats; its exponential is the largest that JSON and TOML carry."""
 DORMANT = 0.01

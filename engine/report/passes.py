@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.heads import Head
+from engine.printable import size
 from engine.report.blocks import Block, Facts, Figure, Figures, Heading, Paragraph, Table
 from engine.report.corpus import corpus
 from engine.report.curve import Curve, curve_picture
@@ -13,7 +14,6 @@ from engine.report.grid import head_grid
 from engine.report.material import After, Material, after, best_check, targets_of
 from engine.report.words import NOT_KNOWN, Code, Text, figure, grouped, perplexity, share
 from engine.report.working import working
-from engine.show import size
 from engine.tables import PassTable, ZoneDriftTable
 from engine.targets import Model, write, zones
 

@@ -16,7 +16,7 @@ from engine.events import Attention
 from tui.attention import picture, text_lines
 from tui.figures import QUIET, STRONG, WARM, Line, head_title, joined, line
 from tui.palette import plain
-from tui.screens.lines import CLOSE, LOOK
+from tui.screens.lines import CLOSE, LOOK, SCROLL
 from tui.state import State
 
 NARROW, WIDE = 25, 38
@@ -32,10 +32,7 @@ class AttentionWindow(ModalScreen[None]):
         Binding("left,h,p", "text(-1)", "text before", show=False),
         Binding("right,l,n", "text(1)", "next text", show=False),
         Binding("enter,m", "measure", "measure", show=False),
-        Binding("down,j", "scroll(1)", "down", show=False),
-        Binding("up,k", "scroll(-1)", "up", show=False),
-        Binding("space,pagedown", "scroll(12)", "page down", show=False),
-        Binding("pageup", "scroll(-12)", "page up", show=False),
+        *SCROLL,
     ]
 
     def __init__(self, state: State, ask: Callable[..., None]) -> None:

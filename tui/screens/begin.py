@@ -10,9 +10,10 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from engine.printable import size
 from tui.devices import Device
 from tui.drylook import DTYPES, DryLook, free_line, needs, shape_line
-from tui.figures import QUIET, STRONG, WARM, Line, Part, joined, line, size
+from tui.figures import QUIET, STRONG, WARM, Line, Part, joined, line
 from tui.palette import plain
 from tui.screens.lines import CLOSE
 

@@ -8,7 +8,7 @@ from textual.widgets import Static
 
 from engine.heads import Head, HeadMap
 from tui.commands import LOAD, key_of
-from tui.figures import QUIET, WARM, Line, joined, line
+from tui.figures import WARM, Line, joined, line
 from tui.grid import HeadGrid
 from tui.histogram import histogram, rate_lines
 from tui.replay import Replay
@@ -209,8 +209,3 @@ def place(screen: GridScreen, grid: HeadGrid, other_rows: int) -> int:
         grid.styles.width, grid.styles.height = columns, rows
         screen.query_one("#side").styles.width = side
     return size.width - side - 2
-
-
-def waiting_line(text: str) -> Line:
-    """A sentence where figures will stand."""
-    return line((f"\n {text}", QUIET))

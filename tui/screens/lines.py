@@ -17,6 +17,12 @@ from tui.palette import plain
 
 Value = TypeVar("Value")
 CLOSE: list[BindingType] = [Binding("escape", "close", "close", show=False)]
+SCROLL: list[BindingType] = [
+    Binding("down,j", "scroll(1)", "down", show=False),
+    Binding("up,k", "scroll(-1)", "up", show=False),
+    Binding("space,pagedown", "scroll(12)", "page down", show=False),
+    Binding("pageup", "scroll(-12)", "page up", show=False),
+]
 LOOK = 0.5
 """Seconds between looks whether a sheet has changed."""
 
@@ -67,10 +73,7 @@ class Sheet(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *CLOSE,
         Binding("q,enter", "close", "close", show=False),
-        Binding("down,j", "scroll(1)", "down", show=False),
-        Binding("up,k", "scroll(-1)", "up", show=False),
-        Binding("space,pagedown", "scroll(12)", "page down", show=False),
-        Binding("pageup", "scroll(-12)", "page up", show=False),
+        *SCROLL,
     ]
 
     def __init__(self, title: str, build: Callable[[int], list[Line]]) -> None:

@@ -9,11 +9,12 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from engine.chart import PassChart
+from engine.printable import size
 from tui.block import Block
 from tui.chartlines import number, plot
 from tui.commands import OPERATE, Command, bindings_of
 from tui.estimate import worker_memory
-from tui.figures import QUIET, STRONG, Line, Part, drift_table, joined, line, size
+from tui.figures import QUIET, STRONG, Line, Part, drift_table, joined, line
 from tui.grid import HeadGrid
 from tui.pace import duration
 from tui.palette import plain

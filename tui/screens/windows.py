@@ -16,8 +16,7 @@ from tui.commands import Command
 from tui.figures import QUIET, STRONG, joined, line
 from tui.help import page
 from tui.palette import plain
-
-CLOSE: list[BindingType] = [Binding("escape", "close", "close", show=False)]
+from tui.screens.lines import CLOSE, SCROLL
 
 
 class Help(ModalScreen[None]):
@@ -26,10 +25,7 @@ class Help(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *CLOSE,
         Binding("question_mark,q,enter", "close", "close", show=False),
-        Binding("down,j", "scroll(1)", "down", show=False),
-        Binding("up,k", "scroll(-1)", "up", show=False),
-        Binding("space,pagedown", "scroll(12)", "page down", show=False),
-        Binding("pageup", "scroll(-12)", "page up", show=False),
+        *SCROLL,
     ]
 
     def __init__(self, step: str, commands: list[Command]) -> None:
