@@ -14,6 +14,7 @@ from tests.tui import story
 from tests.tui.conftest import Idle, opened, settled, text, until
 from tui.app import Headsurgeon
 from tui.grid import HeadGrid
+from tui.screens.load import LoadScreen
 
 
 def commands_of(session: Session) -> list[dict[str, Any]]:
@@ -318,6 +319,26 @@ async def test_the_list_of_sessions_and_a_new_one(tmp_path: Any, workers: list[I
         story.append(Session(made), iter([events.WorkerStarted(pid=3), events.Failed(message="no memory left")]))
         assert "no memory left" in await until(pilot, "new session on")
         assert not made.exists()  # nothing was begun in it
+
+
+async def test_what_comes_in_while_the_app_is_taken_down_is_not_drawn(
+    tmp_path: Any, workers: list[Idle], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.write_session(tmp_path, until=40)
+    app = Headsurgeon(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, "276 → 380/384")
+        screen = app.screen
+        assert isinstance(screen, LoadScreen) and screen.here
+        (past,) = screen.pasts.values()
+        take_down = app._close_all
+
+        async def half_down() -> None:
+            await screen.query_one("#sessions").remove()
+            screen._show(past, live=False)  # as the thread that reads the records does
+            await take_down()
+
+        monkeypatch.setattr(app, "_close_all", half_down)
 
 
 async def test_help_names_every_key_and_files_every_path(told: Any, workers: list[Idle]) -> None:

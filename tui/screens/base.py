@@ -69,8 +69,8 @@ class StepScreen(Screen[None]):
 
     @property
     def here(self) -> bool:
-        """Composed, and not yet replaced by another step."""
-        return self in self.app.screen_stack and self.ready
+        """Composed, not yet replaced by another step, and not being taken down with the app."""
+        return self.ready and self.app.is_running and self in self.app.screen_stack
 
     def _draw(self) -> None:
         self.query_one("#header", Static).update(self.header(), layout=False)
