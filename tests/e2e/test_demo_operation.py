@@ -142,7 +142,12 @@ def test_a_full_disk_is_one_sentence_and_the_session_goes_on_afterwards(tmp_path
 def test_an_interrupt_is_code_130_and_says_how_to_go_on(tmp_path: Path) -> None:
     command = [*PROGRAM, "operate", "demo", "--targets", "sick", "--sessions", str(tmp_path), *map(str, SHORT)]
     command += ["--steps", "2000"]  # so many that it cannot end before it hears of the interrupt
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def heed_interrupts() -> None:  # a program that is started in the background inherits that it does not
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
+    running = subprocess.Popen(command, **pipes, text=True, preexec_fn=heed_interrupts)
     session = wait_for_step(tmp_path, 3)
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
