@@ -87,6 +87,8 @@ def test_from_the_demo_patient_to_a_saved_record_by_keys_alone(start: Start, tmp
     terminal.wait_for("pass 1 accepted")
 
     session = only_session(tmp_path)
+    # the screen follows the journal, and the record is written after it
+    wait_until(lambda: "\naccepted = true\n" in session.record.read_text("utf-8"), "the record of the acceptance")
     record = tomllib.loads(session.record.read_text("utf-8"))
     (done,) = record["pass"]
     assert (done["targets"], done["steps"], done["outcome"], done["accepted"]) == ("sick", 40, "completed", True)
