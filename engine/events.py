@@ -35,6 +35,9 @@ class Created(Event):
     seed: int = 42
     plans: list[dict[str, Any]] = field(default_factory=list)
     """Passes that were ordered from the start; a resume goes on with those that are left."""
+    protocol: str = ""
+    """Title of the protocol that the session is an arm of."""
+    arm: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,10 +17,18 @@ class Plan(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     targets: str
+    classes: Literal["now", "stock"] = "now"
+    """Which head map the targets are resolved against: of the model as it stands, or as it was loaded."""
     corpus: list[str] = Field(default_factory=list)
     """Files, folders or hub names that the slices are trained on; ``birds.txt@3`` counts three times."""
     strict: bool = False
     """A broken line in the corpus ends the pass before it begins; False: it is left out and counted."""
+    samples: int | None = Field(None, ge=1)
+    """At most so many different samples to train on, gone through again and again; None: all there are."""
+    vocabulary: int = Field(0, ge=0)
+    """Words outside so many of the corpus's most frequent are left out of what is trained on; 0: all stay."""
+    layout: Literal["kept", "one_line"] = "kept"
+    """one_line: every run of white space of what is trained on becomes one space."""
     steps: int | None = Field(None, ge=1)
     """Optimizer steps; None: count by epochs."""
     epochs: int = Field(3, ge=1)
@@ -49,6 +57,8 @@ class Plan(BaseModel):
     the same gradients."""
     watch: list[str] = Field(default_factory=list)
     """Other texts, written like a corpus, whose perplexity is told before and after."""
+    watch_heldout: list[str] = Field(default_factory=list)
+    """Other corpora of which the held-out part, cut as where they are trained on, is watched like ``watch``."""
     generate: bool = True
     """Let the model go on with the built-in prompts before and after."""
     seed: int = 42

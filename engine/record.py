@@ -51,6 +51,8 @@ def build(chart: Chart) -> Record:
         dtype=created.dtype,
         texts=created.texts,
         seed=created.seed,
+        protocol=created.protocol,
+        arm=created.arm,
     )
     return Record.model_validate(
         {
@@ -162,6 +164,7 @@ def _pass(p: PassChart) -> PassTable:
             "ablation_heads_after": ended.ablation_heads_after,
             "memory_bytes_peak": ended.peak_memory_bytes or None,
             "trained_tokens": ended.trained_tokens,
+            "training_seconds": round(sum(step.seconds for step in p.steps), 3),
             "frozen_sha256_after": ended.frozen_sha256_after,
             "patch_sha256": ended.patch_sha256,
             "spreading": ended.spreading,
@@ -179,6 +182,7 @@ def _check(check: events.Check) -> CheckTable:
         woken=check.woken,
         drift=DriftTable(**asdict(check.drift)),
         drift_training=DriftTable(**asdict(check.drift_training)),
+        columns={f"H{i}": mean for i, mean in enumerate(check.columns) if mean is not None},
         best=check.best,
     )
 

@@ -24,6 +24,9 @@ class SessionTable(_Table):
     dtype: str
     texts: str
     seed: int
+    protocol: str = ""
+    """Title of the protocol that this session is an arm of."""
+    arm: str = ""
 
 
 class PatientTable(_Table):
@@ -96,6 +99,8 @@ class CheckTable(_Table):
     """Against stock."""
     drift_training: DriftTable
     """Against the cut."""
+    columns: dict[str, float] = Field(default_factory=dict)
+    """Mean |drift| against stock of the untouched heads of a head index, by ``H5``; one without any is left out."""
 
 
 class ZoneTable(_Table):
@@ -131,6 +136,7 @@ class PassTable(_Table):
     outcome: str
     accepted: bool
     targets: str
+    classes: str = "now"
     target_heads: list[HeadName]
     zone: ZoneTable
     trained_parameters: int
@@ -154,7 +160,11 @@ class PassTable(_Table):
     heldout_samples: int
     checkpointing: bool = False
     strict: bool = False
+    samples: int | None = None
+    vocabulary: int = 0
+    layout: str = "kept"
     watch: list[str] = Field(default_factory=list)
+    watch_heldout: list[str] = Field(default_factory=list)
     generate: bool = False
     change: list[dict[str, Any]] = Field(default_factory=list)
     """What the operator set while the pass ran, and from which step on."""
@@ -165,6 +175,8 @@ class PassTable(_Table):
     woken_at_cut: int | None = None
     woken: int | None = None
     trained_tokens: int | None = None
+    training_seconds: float | None = None
+    """Of the steps alone, without checks and what was measured before and after."""
     ablation_loss_stock: float
     ablation_loss_cut: float | None = None
     ablation_loss_after: float | None = None

@@ -152,7 +152,7 @@ def _targets_claim(
 ) -> Claim:
     """The targets are what the expression names, on the map of the model as it stood before the pass."""
     before = told.before if told else None
-    if p.number == 1:
+    if p.number == 1 or p.classes == "stock":
         before = maps["stock"]
     try:
         if before is None and needs_head_map(p.targets):
@@ -188,9 +188,11 @@ def _map_claims(
     elif steps:
         said, found = dict[int, dict[str, object]](), dict[int, dict[str, object]]()
         for check in p.check:
-            made, names = told.checks[check.step], ("woken", "drift", "drift_training")
-            said[check.step] = dict(zip(names, (check.woken, check.drift, check.drift_training), strict=True))
-            its = (made.woken, _table(made.drift), _table(made.drift_training))
+            made, names = told.checks[check.step], ("woken", "drift", "drift_training", "columns")
+            its_own = (check.woken, check.drift, check.drift_training, check.columns)
+            said[check.step] = dict(zip(names, its_own, strict=True))
+            columns = {f"H{i}": mean for i, mean in enumerate(made.columns) if mean is not None}
+            its = (made.woken, _table(made.drift), _table(made.drift_training), columns)
             found[check.step] = dict(zip(names, its, strict=True))
         claim = compared(where, "check", said, found)
         sentence = f"woken and drift of {len(steps)} checks are those of their maps"

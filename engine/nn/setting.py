@@ -70,14 +70,14 @@ def prepare(
     progress: Callable[[int], None],
     targets: list[Head] | None = None,
 ) -> Setting:
-    """Resolve the targets against ``before`` (the model as it stands), see that there is room, read the
-    corpus, count the steps.
+    """Resolve the targets against ``before`` (the model as it stands), or against stock where the plan says
+    so, see that there is room, read the corpus, count the steps.
 
     Raises:
         InputError: targets that select nothing or cannot be read, a patient that cannot be trained,
             too little memory, or a corpus that does not serve.
     """
-    chosen = targets or resolve(plan.targets, Model.of(before))
+    chosen = targets or resolve(plan.targets, Model.of(stock if plan.classes == "stock" else before))
     if patient.untrainable:
         raise InputError(f"{patient.source} can be diagnosed, not operated on: {patient.untrainable}")
     require_memory(patient, chosen, plan)
