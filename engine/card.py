@@ -116,7 +116,7 @@ def _short(source: str) -> str:
 
 
 def _value(name: str, value: Any) -> str:
-    if name in ("corpus", "watch") and isinstance(value, list):
+    if name in ("corpus", "watch", "watch_heldout") and isinstance(value, list):
         return ", ".join(_short(str(source)) for source in value)
     return str(value)
 

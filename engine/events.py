@@ -173,8 +173,11 @@ class PassStarted(Event):
 
     @property
     def tokens_per_epoch(self) -> int:
-        """Tokens that one time through the corpus trains on, repeated sources as often as they are."""
-        return sum(source.train_tokens * source.repeat for source in self.corpus)
+        """Tokens that one time through the corpus trains on, repeated sources as often as they are, but no more
+        than the plan's samples hold."""
+        found = sum(source.train_tokens * source.repeat for source in self.corpus)
+        samples = self.plan.get("samples")
+        return min(found, samples * self.plan["length"]) if samples else found
 
 
 @dataclass(frozen=True, kw_only=True)

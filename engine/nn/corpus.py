@@ -1,14 +1,16 @@
 """The operating corpus: documents from files, folders or the hub, split before they are packed.
 
-Several sources are read in turns. A share of the documents, chosen by content, is held out; the rest
-is packed into samples without padding. What is in memory does not grow with the sources but for eight
-bytes a document, by which copies are found.
+Several sources are read in turns. A share of the documents, chosen by content, is held out as it is
+written; the rest, in the wording and the layout that the plan asks for, is packed into samples without
+padding. What is in memory does not grow with the sources but for eight bytes a document, by which copies
+are found.
 """
 
 from __future__ import annotations
 
 import hashlib
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -26,6 +28,7 @@ from engine.nn.seeds import generator
 from engine.nn.tokens import Cache, Encoder, Ids, Samples, Ticker, as_samples, cache_folder, start_ids
 from engine.plan import Plan
 from engine.sources import hub_name, split_repeat
+from engine.wording import count_words, most_frequent, one_line, only_words
 
 CHUNK = 2**20
 """Characters of documents that are tokenized, and cached, together."""
@@ -34,6 +37,8 @@ TURNS = 8
 read first does not serve them alone."""
 COMPARED = 2**20
 """Documents that are looked up at once among others."""
+COUNTED = 4_000_000
+"""Characters from the beginning of what is trained on of a source, in which its words are counted."""
 
 
 @dataclass
@@ -69,15 +74,16 @@ class _Chunk:
     texts: list[bytes]
     marks: list[int]
     held: NDArray[np.bool_]  # (n,)
-    lengths: NDArray[np.int64]  # (n,) tokens of each
+    used: NDArray[np.bool_]  # (n,) not those that nothing is left of, nor those that there is no room for
+    lengths: NDArray[np.int64]  # (n,) tokens of each; 0: not used
     ids: Ids  # (sum of lengths,)
 
 
 class _Source:
     """One source while it is read."""
 
-    def __init__(self, source: str, plan: Plan, cap: int, step: int) -> None:
-        self.source, self.cap, self.step, self.share = source, cap, step, plan.heldout_share
+    def __init__(self, source: str, plan: Plan, cap: int, step: int, worded: Callable[[str], str]) -> None:
+        self.source, self.cap, self.step, self.share, self.worded = source, cap, step, plan.heldout_share, worded
         self.name, self.repeat = split_repeat(source)
         self.findings = Findings(plan.strict)
         self.chunks = _chunks(documents(self.name, self.findings))
@@ -93,19 +99,24 @@ class _Source:
         """Whether nothing more is to be held out."""
         return self.ended or self.tokens[1] // self.step >= self.cap
 
-    def fill(self, encoder: Encoder, working: Callable[[int], None]) -> None:
-        """Have documents at hand, or be at the end."""
+    def fill(self, encoder: Encoder, working: Callable[[int], None], held_only: bool) -> None:
+        """Have documents at hand, or be at the end; where nothing is trained on any more, the others are not
+        tokenized."""
         if self.chunk is not None or self.ended:
             return
         texts = next(self.chunks, None)
         if texts is None:
             self.ended = True
             return
-        lengths, ids = encoder.encode(texts, working)
         coded = [text.encode("utf-8", "surrogatepass") for text in texts]
         marks = [_mark(text) for text in coded]
         held = np.array([mark < self.share * 2**64 for mark in marks])
-        self.chunk = _Chunk(coded, marks, held, lengths.astype(np.int64), ids)
+        for i in np.flatnonzero(~held):
+            texts[i] = "" if held_only else self.worded(texts[i])
+        used = np.array([bool(text) and not text.isspace() for text in texts])
+        lengths = np.zeros(len(texts), np.int64)
+        lengths[used], ids = encoder.encode([texts[i] for i in np.flatnonzero(used)], working)
+        self.chunk = _Chunk(coded, marks, held, used, lengths, ids)
 
     def turn(self, train: Samples, most: int | None, wanted: int | None) -> None:
         """Take documents in until they bring ``most`` tokens to train on (None: all at hand), or just so
@@ -125,16 +136,21 @@ class _Source:
         self._take(chunk, n, to_hold, train)
         rest = slice(n, None)
         ids = chunk.ids[int(chunk.lengths[:n].sum()) :]
-        left = _Chunk(chunk.texts[rest], chunk.marks[rest], chunk.held[rest], chunk.lengths[rest], ids)
+        left = _Chunk(
+            chunk.texts[rest], chunk.marks[rest], chunk.held[rest], chunk.used[rest], chunk.lengths[rest], ids
+        )
         self.chunk = left if left.texts else None
 
     def _take(self, chunk: _Chunk, n: int, to_hold: NDArray[np.int64], train: Samples) -> None:
         lengths, held = chunk.lengths[:n], chunk.held[:n]
         ids = chunk.ids[: int(lengths.sum())]
         room = (to_hold[:n] - lengths) // self.step < self.cap  # what comes later is neither trained nor held out
-        for side, used in enumerate((~held, held & room)):
+        to_train = np.cumsum(np.where(held, 0, lengths))  # (n,) after each document
+        begun = chunk.used[:n] & (to_train - lengths < train.room)  # the last of them may find room for its beginning
+        for side, used in enumerate((~held & begun, held & room)):
             self.counts[side] += int(used.sum())
             self.tokens[side] += int(lengths[used].sum())
+        self.tokens[0] -= max(0, int(to_train[begun & ~held].max(initial=0)) - train.room)
         train.add(ids[np.repeat(~held, lengths)], self.repeat)
         if room.any():
             self.held.append(ids[np.repeat(held & room, lengths)])
@@ -172,7 +188,8 @@ def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:
 
 
 def read_corpus(patient: Patient, plan: Plan, progress: Callable[[int], None]) -> Corpus:
-    """Read, split and pack the plan's sources. Reading stops once the plan's steps are served.
+    """Read, split and pack the plan's sources. Reading stops once the plan's steps, or so many different
+    samples as it allows, are served. The held-out part depends on neither, nor on wording and layout.
 
     Args:
         progress: hears now and then how many tokens were read
@@ -182,15 +199,13 @@ def read_corpus(patient: Patient, plan: Plan, progress: Callable[[int], None]) -
             either side.
     """
     check_sources(plan)
-    if plan.length > patient.context:
-        raise InputError(f"samples of {plan.length} tokens are longer than the patient's context of {patient.context}")
-    cache, start = Cache(cache_folder()), start_ids(patient.tokenizer)
-    if plan.length <= len(start):
-        raise InputError(f"a sample of {plan.length} tokens has no room for text; give a larger --length")
-    encoder, train = Encoder(patient.tokenizer, cache), Samples(start, plan.length, cache.folder)
-    n, wanted = len(plan.corpus), plan.steps and plan.steps * plan.micro_batch * plan.accumulate
+    encoder, train = _packing(patient, plan, plan.samples)
+    n, start = len(plan.corpus), train.start
+    needed = [plan.steps and plan.steps * plan.micro_batch * plan.accumulate, plan.samples]
+    wanted = min((count for count in needed if count), default=None)
     caps = [max(1, plan.heldout_samples // n + (i < plan.heldout_samples % n)) for i in range(n)]
-    sources = [_Source(source, plan, cap, train.step) for source, cap in zip(plan.corpus, caps, strict=True)]
+    worded = _wording(plan)
+    sources = [_Source(source, plan, cap, train.step, worded) for source, cap in zip(plan.corpus, caps, strict=True)]
     ticker = Ticker(progress)
 
     def working(more: int) -> None:
@@ -201,13 +216,15 @@ def read_corpus(patient: Patient, plan: Plan, progress: Callable[[int], None]) -
         if wanted and n > 1:
             most = max(train.step, max(wanted * train.step, train.tokens) // (TURNS * n))
         for source in sources:
-            source.fill(encoder, working)
+            if source.served and not train.room:
+                continue
+            source.fill(encoder, working, not train.room)
             last = all(other.served for other in sources if other is not source)
             source.turn(train, most, wanted if last else None)
             working(0)
             if _served(sources, train, wanted):
                 break
-    cache.prune()
+    encoder.cache.prune()
     held = {
         source.source: as_samples(np.concatenate([*source.held, np.zeros(0, np.int32)]), start, plan.length)[:cap]
         for source, cap in zip(sources, caps, strict=True)
@@ -225,6 +242,69 @@ def read_corpus(patient: Patient, plan: Plan, progress: Callable[[int], None]) -
     copies = count_duplicates([np.frombuffer(source.marks, np.uint64) for source in sources])
     corpus.sources = [source.told(n_copies) for source, n_copies in zip(sources, copies, strict=True)]
     return corpus
+
+
+def heldout_part(patient: Patient, plan: Plan, source: str, progress: Callable[[int], None]) -> Tensor:
+    """The held-out samples of a source as a plan has them that trains on this source alone and is otherwise
+    like ``plan``. Nothing else of the source is tokenized, and it is read no further.  # (n, length) int64
+
+    Args:
+        progress: hears now and then how many tokens were read
+
+    Raises:
+        InputError: the source cannot be read, or has too little text for one sample.
+    """
+    encoder, nothing = _packing(patient, plan, 0)
+    reading = _Source(source, plan, plan.heldout_samples, nothing.step, str)
+    ticker = Ticker(progress)
+    while not reading.served:
+        reading.fill(encoder, lambda more: ticker(reading.tokens[1] + more), held_only=True)
+        reading.turn(nothing, None, 0)
+    samples = as_samples(np.concatenate([*reading.held, np.zeros(0, np.int32)]), nothing.start, plan.length)
+    if not len(samples):
+        raise InputError(
+            f"the held-out part of {source} is shorter than one sample: {reading.tokens[1]} tokens, and a sample has "
+            f"{plan.length}; watch a longer text, or give a smaller --length"
+        )
+    return samples[: plan.heldout_samples]
+
+
+def _packing(patient: Patient, plan: Plan, at_most: int | None) -> tuple[Encoder, Samples]:
+    """What makes samples of text, and the line of those to train on, ``at_most`` so many."""
+    if plan.length > patient.context:
+        raise InputError(f"samples of {plan.length} tokens are longer than the patient's context of {patient.context}")
+    cache, start = Cache(cache_folder()), start_ids(patient.tokenizer)
+    if plan.length <= len(start):
+        raise InputError(f"a sample of {plan.length} tokens has no room for text; give a larger --length")
+    return Encoder(patient.tokenizer, cache), Samples(start, plan.length, cache.folder, at_most)
+
+
+def _wording(plan: Plan) -> Callable[[str], str]:
+    """What becomes of a document that is trained on. The words that stay are counted over the beginning of
+    each source, as often as the source is read."""
+    counts = Counter[str]()
+    for source in plan.corpus if plan.vocabulary else ():
+        name, repeat = split_repeat(source)
+        for word, count in count_words(_beginning(name, plan)).items():
+            counts[word] += repeat * count
+    known = most_frequent(counts, plan.vocabulary)
+
+    def worded(document: str) -> str:
+        document = only_words(document, known) if plan.vocabulary else document
+        return one_line(document) if plan.layout == "one_line" else document
+
+    return worded
+
+
+def _beginning(name: str, plan: Plan) -> Iterator[str]:
+    """The first documents of a source that are trained on."""
+    size = 0
+    for document in documents(name, Findings(plan.strict)):
+        if not is_heldout(document, plan.heldout_share):
+            yield document
+            size += len(document)
+            if size >= COUNTED:
+                return
 
 
 def _served(sources: list[_Source], train: Samples, wanted: int | None) -> bool:
@@ -275,7 +355,8 @@ def check_sources(plan: Plan) -> None:
     """Complain about a source that is not there, before anything else is done.
 
     Raises:
-        InputError: no source is named, or one is missing, of an unknown kind, or named twice.
+        InputError: no source is named, or one is missing, of an unknown kind, or named twice; also of those
+            that are only watched.
     """
     if not plan.corpus:
         raise InputError("the plan names no corpus; give one with --corpus (a file, a folder or a hub name)")
@@ -285,6 +366,7 @@ def check_sources(plan: Plan) -> None:
         if name in names:
             raise InputError(f"the plan names the corpus {name} twice; to read it twice an epoch write {name}@2")
         names.append(name)
+    for name in [*names, *plan.watch, *(split_repeat(source)[0] for source in plan.watch_heldout)]:
         if demo.corpus_path(name).exists():
             next(documents(name, Findings(plan.strict)), None)
         else:

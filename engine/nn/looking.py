@@ -3,7 +3,7 @@ worth, what the patient writes. Each is a generator of events, in a pass or besi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -12,11 +12,13 @@ from engine.errors import InputError
 from engine.generation import Sampling, read_prompts
 from engine.heads import Head
 from engine.nn.attention import tokenized
+from engine.nn.corpus import heldout_part
 from engine.nn.generate import generate
 from engine.nn.load import Patient
 from engine.nn.pattern import pattern
 from engine.nn.reading import running_text
 from engine.nn.vitals import contributions, mean_loss, windows
+from engine.plan import Plan
 from engine.probes import Probe
 
 SAMPLES = 16
@@ -68,6 +70,19 @@ def written(patient: Patient, stage: str, seed: int) -> Iterator[events.Event]:
                 seed=seed,
                 continuations=found,
             )
+
+
+def watched(patient: Patient, plan: Plan, progress: Callable[[int], None]) -> dict[str, torch.Tensor]:
+    """What a plan has watched besides its own held-out part: beginnings of texts by their name, and held-out
+    parts of corpora as ``<source> (held out)``  # (n, length) each
+
+    Raises:
+        InputError: a source cannot be read, or is shorter than one sample.
+    """
+    found = {source: first_samples(patient, source, plan.length, WATCHED) for source in plan.watch}
+    for source in plan.watch_heldout:
+        found[f"{source} (held out)"] = heldout_part(patient, plan, source, progress)
+    return found
 
 
 def first_samples(patient: Patient, source: str, length: int, at_most: int) -> torch.Tensor:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 import weakref
@@ -192,10 +193,12 @@ class Samples:
     process: a cached file may be deleted meanwhile, and mapped pages would count as memory of ours.
     """
 
-    def __init__(self, start: list[int], length: int, folder: Path) -> None:
+    def __init__(self, start: list[int], length: int, folder: Path, at_most: int | None = None) -> None:
         self.start, self.length = start, length
         self.step = length - len(start)
         """New tokens of a sample; the others are those that every text starts with."""
+        self.room = sys.maxsize if at_most is None else at_most * self.step
+        """Tokens that the line still takes."""
         self.folder = folder
         self.tokens = 0
         self._file: IO[bytes] | None = None
@@ -208,18 +211,23 @@ class Samples:
         return self.tokens // self.step
 
     def add(self, ids: Ids, times: int = 1) -> None:
-        """Lay tokens down at the end of the line, ``times`` over.
+        """Lay tokens down at the end of the line, ``times`` over, until it is full.
 
         Raises:
-            InputError: there is no room for them.
+            InputError: there is no room for them on the disk and in memory.
         """
+        ids = ids[: self.room]
         if not len(ids):
             return
         place = self._store(np.ascontiguousarray(ids, np.int32))
         for _ in range(times):
+            count = min(len(ids), self.room)
+            if not count:
+                return
             self._begins.append(self.tokens)
             self._places.append(place)
-            self.tokens += len(ids)
+            self.tokens += count
+            self.room -= count
 
     def _store(self, ids: Ids) -> int:
         try:

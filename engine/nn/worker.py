@@ -25,7 +25,7 @@ from engine.heads import Head, HeadMap
 from engine.journal import Entry, Tail, Writer
 from engine.nn.attention import measure
 from engine.nn.load import Patient, load
-from engine.nn.looking import LENGTH, SAMPLES, WATCHED, attention, contributed, first_samples, written
+from engine.nn.looking import LENGTH, SAMPLES, attention, contributed, first_samples, watched, written
 from engine.nn.operate import STATE, operate
 from engine.nn.patch import load_patch, taken_off
 from engine.nn.setting import prepare
@@ -192,7 +192,11 @@ class Worker:
     ) -> None:
         assert self.chart.stock is not None
         assert self.chart.head_map is not None
-        self.emit(events.Progress(what="reading the corpus"))
+
+        def reading(tokens: int) -> None:
+            self.emit(events.Progress(what="reading the corpus", done=tokens))
+
+        reading(0)
         earlier = [load_patch(self.session.patch(done.number)) for done in self.chart.standing]
         setting = prepare(
             self.patient,
@@ -203,8 +207,8 @@ class Worker:
             self.chart.head_map,
             earlier,
             self.probes,
-            {name: first_samples(self.patient, name, plan.length, WATCHED) for name in plan.watch},
-            lambda tokens: self.emit(events.Progress(what="reading the corpus", done=tokens)),
+            watched(self.patient, plan, reading),
+            reading,
             targets,
         )
         if plan.generate and "stock" not in self.chart.generated:

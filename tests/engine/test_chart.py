@@ -102,6 +102,7 @@ def test_an_epoch_trains_on_a_repeated_source_as_often_as_it_says():
     twice = replace(story.SOURCE, train_tokens=100, repeat=2)
     once = replace(story.SOURCE, train_tokens=30)
     assert replace(story.started(), corpus=[twice, once]).tokens_per_epoch == 230
+    assert replace(story.started(samples=4, length=50), corpus=[twice, once]).tokens_per_epoch == 200
 
 
 def test_a_pass_begun_anew_replaces_the_first_try():

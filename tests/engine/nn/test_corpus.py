@@ -270,3 +270,150 @@ def test_every_epoch_is_a_permutation_and_position_is_all_that_counts() -> None:
     assert len({tuple(e) for e in epochs}) == 3
     assert [Order(7, seed=1).at(i) for i in (20, 3)] == [epochs[2][6], epochs[0][3]]
     assert [Order(7, seed=2).at(i) for i in range(7)] != epochs[0]
+
+
+# --- what a plan makes of its corpus ---------------------------------------------------------------
+
+TEXTS = [f"Number {i}:  birds\nand {'tall ' * (i % 2)}trees{i % 40} by\tthe river." for i in range(300)]
+
+
+def trained(texts: list[str]) -> list[str]:
+    return [text for text in texts if not is_heldout(text, 0.1)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"samples": 3},
+        {"samples": 9, "steps": 50},
+        {"vocabulary": 4},
+        {"vocabulary": 1, "samples": 2, "layout": "one_line"},
+    ],
+)
+def test_the_held_out_part_is_the_same_whatever_is_made_of_the_rest(
+    patient: Patient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: dict[str, object]
+) -> None:
+    """Else the perplexities of two such plans could not be compared."""
+    monkeypatch.setattr(module, "CHUNK", 1000)
+    paths = [write(tmp_path / "one.jsonl", TEXTS), write(tmp_path / "two.jsonl", [t[::-1] for t in TEXTS])]
+    plain, other = read(patient, *paths, heldout_samples=13), read(patient, *paths, heldout_samples=13, **values)
+    assert list(plain.heldout) == list(other.heldout)
+    assert torch.equal(plain.all_heldout, other.all_heldout)
+    for one, two in zip(plain.sources, other.sources, strict=True):
+        assert (one.heldout_documents, one.heldout_tokens) == (two.heldout_documents, two.heldout_tokens)
+    assert train(plain).tolist() != train(other).tolist()
+
+
+def test_so_many_different_samples_from_the_beginning_and_what_is_told_of_them(
+    patient: Patient, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.jsonl", TEXTS)
+    few, all_ = read(patient, path, samples=7), read(patient, path)
+    assert len(few.train) == 7
+    assert torch.equal(train(few), train(all_)[:7])
+    ends = np.cumsum([len(text) + 2 for text in trained(TEXTS)])  # a token a character, and the blank line
+    told = few.sources[0]
+    assert (told.documents, told.train_tokens) == (int(np.searchsorted(ends, 7 * 15)) + 1, 7 * 15)
+    assert len(read(patient, path, samples=10_000).train) == len(all_.train)
+    assert len(read(patient, path, samples=7, steps=100).train) == 7
+    stepped = read(patient, path, samples=10_000, steps=1, heldout_samples=4)  # no more than the step needs
+    assert 8 <= len(stepped.train) < 50
+
+
+def test_samples_come_from_every_source_and_count_what_is_repeated(patient: Patient, tmp_path: Path) -> None:
+    one = write(tmp_path / "one.jsonl", [f"{i:>08}" + "a" * 30 for i in range(3000)])
+    two = write(tmp_path / "two.jsonl", [f"{i:>08}" + "b" * 30 for i in range(3000)])
+    corpus = read(patient, one, f"{two}@3", samples=1000, heldout_samples=4)
+    text = text_of(patient, train(corpus))
+    assert len(corpus.train) == 1000
+    assert text.count("b") / text.count("a") == pytest.approx(3, rel=0.35)
+    first, second = corpus.sources
+    assert first.train_tokens + 3 * second.train_tokens == pytest.approx(15_000, rel=0.2)
+    cut = read(patient, f"{two}@3", samples=4, heldout_samples=4)  # full before the first reading ends
+    assert text_of(patient, train(cut)) == f"00000000{'b' * 30}\n\n00000002{'b' * 12}"
+    assert (cut.sources[0].documents, cut.sources[0].train_tokens) == (2, 60)
+
+
+def test_what_nothing_trains_on_is_not_tokenized(
+    patient: Patient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = []
+    encode = tokens.Encoder.encode
+
+    def listening(encoder: tokens.Encoder, documents: list[str], working: object) -> object:
+        given.extend(documents)
+        return encode(encoder, documents, working)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tokens.Encoder, "encode", listening)
+    monkeypatch.setattr(module, "CHUNK", 300)
+    held = [text for text in TEXTS if is_heldout(text, 0.1)]
+    path = write(tmp_path / "a.jsonl", TEXTS)
+    corpus = read(patient, path, samples=1, heldout_samples=10_000)
+    assert set(held) < set(given)
+    assert len(given) < len(held) + 20
+    given.clear()
+    part = module.heldout_part(patient, plan(heldout_samples=6), str(path), lambda tokens: None)
+    assert torch.equal(part, corpus.all_heldout[:6])
+    assert given == held[: len(given)]
+    assert sum(len(text) + 2 for text in given) < 6 * 15 + 300
+
+
+def test_the_held_out_part_alone_is_that_of_a_plan_on_its_source(patient: Patient, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", TEXTS)
+    for values in ({}, {"length": 32, "heldout_share": 0.3}, {"heldout_samples": 10_000}):
+        expected = read(patient, path, **values).all_heldout
+        other = plan("elsewhere.txt", steps=3, samples=1, vocabulary=2, **values)
+        for written in (str(path), f"{path}@5"):
+            assert torch.equal(module.heldout_part(patient, other, written, lambda tokens: None), expected)
+    (tmp_path / "short.txt").write_text("too short")
+    with pytest.raises(InputError, match=r"held-out part of .*short\.txt is shorter than one sample: 0 tokens"):
+        module.heldout_part(patient, other, str(tmp_path / "short.txt"), lambda tokens: None)
+
+
+def test_what_is_trained_on_in_one_line_and_in_few_words(patient: Patient, tmp_path: Path) -> None:
+    rare = ["Zebras!", "zebras"]  # documents of which the second leaves nothing
+    assert trained(rare) == rare
+    path = write(tmp_path / "a.jsonl", [*TEXTS, *rare])
+    plain = read(patient, path)
+    lines = read(patient, path, layout="one_line")
+    expected = "".join(" ".join(text.split()) + "\n\n" for text in trained([*TEXTS, *rare]))
+    assert text_of(patient, train(lines)) == expected[: 15 * len(lines.train)]
+    words = read(patient, path, vocabulary=6)  # and, birds, by, number, river, the; tall stands in every other one
+    found = text_of(patient, train(words))
+    assert found.startswith("Number 1:  birds\nand by\tthe river.\n\nNumber 2:  birds\nand by")
+    assert "tall" not in found
+    assert "trees" not in found
+    assert "river.\n\n!\n\n" in found + "\n\n"
+    both = text_of(patient, train(read(patient, path, vocabulary=6, layout="one_line")))
+    assert both.startswith("Number 1: birds and by the river.\n\nNumber 2: birds and by the")
+    assert [c.sources[0].documents - plain.sources[0].documents for c in (lines, words)] == [0, -1]
+    assert {c.sources[0].sha256 for c in (plain, lines, words)} == {plain.sources[0].sha256}
+    assert torch.equal(train(read(patient, path)), train(plain))  # though the same documents were cached otherwise
+    assert torch.equal(train(read(patient, path, vocabulary=6)), train(words))
+
+
+def test_words_are_counted_where_they_are_trained_on_and_as_often(
+    patient: Patient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = trained([f"ant {i}" for i in range(60)])[:20]
+    held = [text for text in (f"cow {i}" for i in range(900)) if is_heldout(text, 0.1)]
+    one = write(tmp_path / "one.jsonl", held + kept)
+    two = write(tmp_path / "two.jsonl", trained([f"bee {i}" for i in range(60)])[:15])
+    assert len(held) > 40
+
+    def letters(*sources: object) -> str:
+        text = text_of(patient, train(read(patient, *sources, vocabulary=1, length=8)))
+        return "".join(word for word in ("ant", "bee", "cow") if word in text)
+
+    assert letters(one, two) == "ant"
+    assert letters(one, f"{two}@2") == "bee"
+    monkeypatch.setattr(module, "COUNTED", 10)  # no more than the first two of each
+    assert letters(one, f"{two}@2") == "bee"
+    assert letters(two, one) == "ant"  # as often, and before it in the order of letters
+
+
+def test_watched_sources_are_looked_for_before_anything_is_done(corpus: Path) -> None:
+    for name in ("watch", "watch_heldout"):
+        with pytest.raises(InputError, match=r"corpus not found: nowhere\.txt"):
+            check_sources(plan(corpus, **{name: [str(corpus), "nowhere.txt"]}))
+    check_sources(plan(corpus, watch=[str(corpus)], watch_heldout=[f"{corpus}@2"]))

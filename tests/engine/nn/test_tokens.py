@@ -159,6 +159,18 @@ def test_repeated_tokens_stand_in_the_line_again_and_on_the_disk_once(tmp_path: 
     assert list(tmp_path.iterdir()) == []  # the scratch file has no name
 
 
+def test_a_full_line_takes_no_more(tmp_path: Path) -> None:
+    samples = Samples([9], 3, tmp_path, at_most=3)
+    samples.add(np.array([1, 2, 3, 4], np.int32), times=3)  # there is room for one and a half of it
+    assert samples.room == 0
+    samples.add(np.array([5], np.int32))
+    assert (len(samples), samples.tokens, line(samples)) == (3, 6, [1, 2, 3, 4, 1, 2])
+    assert samples.take([2]).tolist() == [[9, 1, 2]]
+    none = Samples([9], 3, tmp_path, at_most=0)
+    none.add(np.array([1, 2], np.int32))
+    assert (len(none), none._written) == (0, 0)
+
+
 def test_what_the_disk_does_not_take_stays_in_memory_within_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
