@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import jinja2
 
 from engine.errors import InputError
 from engine.files import write_text
-from engine.report.blocks import Block, Figures
+from engine.report.beside import paper
+from engine.report.blocks import Block, Figure, Figures, Fold
 from engine.report.latex import latex, latex_columns, latex_lines
 from engine.report.material import Material, gather
+from engine.report.methods import methods
 from engine.report.passes import pass_section
 from engine.report.plain import report_json
 from engine.report.tables import checks_csv, contribution_csv, generation_csv, heads_csv, perplexities_csv, targets_csv
@@ -49,7 +52,15 @@ def write_report(session: Session, to: Path) -> list[Path]:
     Raises:
         InputError: the record cannot be read, or ``to`` cannot be written to.
     """
-    files = render(gather(session))
+    return write_files(render(gather(session)), to)
+
+
+def write_files(files: dict[str, str], to: Path) -> list[Path]:
+    """Write a report's files into a folder.
+
+    Raises:
+        InputError: it cannot be written to.
+    """
     try:
         to.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
@@ -63,7 +74,6 @@ def render(material: Material) -> dict[str, str]:
     """All files of a report, by name."""
     blocks = _blocks(material)
     title = f"Head surgery on {material.record.session.model}"
-    pictures = {figure.file: figure.svg for b in blocks if isinstance(b, Figures) for figure in b.figures}
     seldom = {  # those that are no more than a header are left out
         "targets.csv": targets_csv(material),
         "perplexities.csv": perplexities_csv(material),
@@ -71,15 +81,31 @@ def render(material: Material) -> dict[str, str]:
         "contribution.csv": contribution_csv(material),
     }
     return {
-        "report.md": markdown_of(blocks),
-        "report.html": _TEMPLATES.get_template("report.html.jinja").render(blocks=blocks, title=title),
-        "report.tex": _LATEX.get_template("report.tex.jinja").render(blocks=blocks) + "\n",
+        **documents(blocks, title),
         "report.json": report_json(material),
         "heads.csv": heads_csv(material),
         "checks.csv": checks_csv(material),
         **{name: text for name, text in seldom.items() if text.count("\n") > 1},
-        **{name: svg + "\n" for name, svg in pictures.items()},
+        **{figure.file: figure.svg + "\n" for figure in pictures_in(blocks)},
     }
+
+
+def documents(blocks: list[Block], title: str) -> dict[str, str]:
+    """Blocks as Markdown, HTML and LaTeX, by the names of their files."""
+    return {
+        "report.md": markdown_of(blocks),
+        "report.html": _TEMPLATES.get_template("report.html.jinja").render(blocks=blocks, title=title),
+        "report.tex": _LATEX.get_template("report.tex.jinja").render(blocks=blocks) + "\n",
+    }
+
+
+def pictures_in(blocks: list[Block]) -> Iterator[Figure]:
+    """All pictures, those that are folded away too."""
+    for block in blocks:
+        if isinstance(block, Figures):
+            yield from block.figures
+        elif isinstance(block, Fold):
+            yield from pictures_in(block.blocks)
 
 
 def markdown_of(blocks: list[Block]) -> str:
@@ -90,4 +116,5 @@ def markdown_of(blocks: list[Block]) -> str:
 def _blocks(m: Material) -> list[Block]:
     passes = [block for p in m.record.passes for block in pass_section(m, p)]
     before = [*opening(m), *how_to_read(m), *patient(m), *measured_on(m), *heads(m)]
-    return [*before, *passes, *generation(m), *contribution(m), *closing(m), *texts(m)]
+    after = [*generation(m), *contribution(m), *paper(m), *methods(m), *closing(m), *texts(m)]
+    return [*before, *passes, *after]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from engine.report.axes import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, legend, ticks
 from engine.report.svg import BLUE, ORANGE, picture, tag, words
 
-WIDTH, HEIGHT = 680, 320
-LEFT, RIGHT, TOP, BOTTOM = 58, 20, 62, 44
 POINTS = 200  # of the training line; more steps than that are averaged
 
 Points = list[tuple[int, float]]
@@ -31,19 +30,21 @@ def curve_picture(curve: Curve, title: str) -> str:
     shown = [value for _, value in train + curve.heldout] + [curve.stock]
     # a curve that blew up would press all others flat; it leaves the picture at the top
     top = min(max(shown), 30 * min(shown))
-    axes = _Axes(min(shown) / 1.04, top * 1.04, max(curve.steps, 1))
+    axes = LogAxes(min(shown) / 1.04, top * 1.04, max(curve.steps, 1))
     parts = [words(LEFT, 18, title, font_size=13, font_weight="bold"), *axes.grid(), *_legend(curve)]
     parts.append(axes.line([(0, curve.stock), (axes.steps, curve.stock)], "currentColor", 1.2, "6 4"))
     parts.append(axes.line(train, BLUE, 1.3))
     parts.append(axes.line(curve.heldout, ORANGE, 2))
     parts += [tag("circle", cx=axes.x(s), cy=axes.y(v), r=2.6, fill=ORANGE) for s, v in curve.heldout]
     if curve.best:
-        parts.append(_ring(axes.x(curve.best[0]), axes.y(curve.best[1])))
+        parts.append(ring(axes.x(curve.best[0]), axes.y(curve.best[1])))
     return picture(WIDTH, HEIGHT, f"{title}: training and held-out perplexity over steps", parts)
 
 
 @dataclass(frozen=True)
-class _Axes:
+class LogAxes:
+    """Steps across, perplexities up on a logarithmic scale."""
+
     low: float
     high: float
     steps: int
@@ -75,7 +76,7 @@ class _Axes:
             parts.append(words(LEFT - 7, y + 3.5, f"{value:g}", font_size=10, text_anchor="end"))
         floor = HEIGHT - BOTTOM
         parts.append(tag("path", d=f"M{LEFT} {floor}H{WIDTH - RIGHT}", stroke="currentColor", stroke_opacity=0.6))
-        for step in (tick for tick in _ticks(0, self.steps) if tick == int(tick)):
+        for step in (tick for tick in ticks(0, self.steps) if tick == int(tick)):
             parts.append(tag("path", d=f"M{self.x(step):.1f} {floor}v4", stroke="currentColor", stroke_opacity=0.6))
             parts.append(words(self.x(step), floor + 16, f"{step:g}", font_size=10, text_anchor="middle"))
         parts.append(
@@ -86,24 +87,19 @@ class _Axes:
 
 
 def _legend(curve: Curve) -> list[str]:
-    parts, x = [], float(LEFT)
     entries = [
         ("held-out", ORANGE, 2.0, "none"),
         ("training", BLUE, 1.3, "none"),
         (f"held-out, stock {curve.stock:.2f}", "currentColor", 1.2, "6 4"),
     ]
-    for name, colour, width, dashes in entries:
-        dash = tag("path", d=f"M{x:.1f} 34h24", stroke=colour, stroke_width=width, stroke_dasharray=dashes)
-        parts.append(dash)
-        parts.append(words(x + 30, 38, name, font_size=11))
-        x += 30 + 6.2 * len(name) + 14
+    parts, x = legend(entries)
     if curve.best:
         step, value = curve.best
-        parts += [_ring(x + 7, 34), words(x + 19, 38, f"best {value:.2f} at step {step}", font_size=11)]
+        parts += [ring(x + 7, 34), words(x + 19, 38, f"best {value:.2f} at step {step}", font_size=11)]
     return parts
 
 
-def _ring(x: float, y: float) -> str:
+def ring(x: float, y: float) -> str:
     return tag("circle", cx=x, cy=y, r=6.5, fill="none", stroke="currentColor", stroke_width=1.6)
 
 
@@ -114,17 +110,9 @@ def _thinned(points: Points) -> Points:
     return [(group[-1][0], sum(value for _, value in group) / len(group)) for group in groups]
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Four to ten round numbers from low to high."""
-    rough = (high - low) / 4
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = max(power * m for m in (1, 2, 5) if power * m <= rough)
-    return [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
 def _log_ticks(low: float, high: float) -> list[float]:
     """Round numbers for a logarithmic axis: even steps over a short range, 1-2-5 over a long one."""
     if high / low < 10:
-        return _ticks(low, high)
+        return ticks(low, high)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [value for p in powers for m in (1, 2, 5) if low <= (value := m * 10.0**p) <= high]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from engine.heads import Head
+from engine.analysis import analyse
 from engine.printable import size
-from engine.report.blocks import Block, Facts, Figure, Figures, Heading, Paragraph, Table
+from engine.report.blocks import Block, Facts, Figures, Heading, Paragraph, Table
 from engine.report.corpus import corpus
-from engine.report.curve import Curve, curve_picture
-from engine.report.grid import head_grid
-from engine.report.material import After, Material, after, best_check, targets_of
+from engine.report.found import analysis
+from engine.report.material import After, Material, after, targets_of
+from engine.report.pictures import figures
 from engine.report.words import NOT_KNOWN, Code, Text, figure, grouped, perplexity, share
 from engine.report.working import working
 from engine.tables import PassTable, ZoneDriftTable
@@ -32,8 +31,8 @@ OUTCOMES = {
 
 
 def pass_section(m: Material, p: PassTable) -> list[Block]:
-    """One pass, from its targets to its drift."""
-    now = after(p)
+    """One pass, from its targets to what its curves say."""
+    now, found = after(p), analyse(m.record, p)
     told = f" ({OUTCOMES[p.outcome]})" if p.outcome in OUTCOMES else ""
     outcome = p.outcome + told + (", accepted" if p.accepted else "")
     return [
@@ -47,7 +46,9 @@ def pass_section(m: Material, p: PassTable) -> list[Block]:
         _perplexities(p, now),
         Heading(3, ["Drift of the heads left alone"]),
         *_drift(m, p, now),
-        Figures(figures(m, p)),
+        Heading(3, ["Analysis"]),
+        *analysis(found, m.thresholds),
+        Figures(figures(m, p, found)),
     ]
 
 
@@ -193,42 +194,3 @@ def _column(m: Material, p: PassTable, index: int) -> str:
         return f"H{index}"
     first, last = charted.checks[0].columns[index], charted.checks[-1].columns[index]
     return f"H{index} (mean |δ| {figure(first, 4)} at the first check, {figure(last, 4)} at the last)"
-
-
-def figures(m: Material, p: PassTable) -> list[Figure]:
-    """The grid after the pass and its curve, as far as it has come."""
-    out = []
-    rows, targets = m.rows_of(p), targets_of(p)
-    if rows:
-        out.append(_grid(m, p, rows, targets))
-    curve = _curve(m, p)
-    if curve.heldout:
-        svg = curve_picture(curve, f"Pass {p.number}: perplexity")
-        caption = "Training and held-out perplexity; step 0 is the cut, the dashed line is the model as loaded."
-        out.append(Figure(f"curve-pass-{p.number}.svg", svg, caption))
-    return out
-
-
-def _grid(m: Material, p: PassTable, rows: list[list[float]], targets: Iterable[Head]) -> Figure:
-    when = f"after pass {p.number}" if f"pass-{p.number}" in m.maps else f"as last seen in pass {p.number}"
-    svg = head_grid(rows, frozenset(targets), f"BOS mass {when}", m.thresholds)
-    return Figure(f"grid-pass-{p.number}.svg", svg, f"Every head {when}, targets marked ×.")
-
-
-def _curve(m: Material, p: PassTable) -> Curve:
-    charted = m.chart_of(p)
-    if charted:
-        train = [(step.step, step.loss) for step in charted.steps]
-    else:
-        train = [(check.step, check.train_loss) for check in p.check]
-    heldout = [(check.step, check.heldout_perplexity) for check in p.check]
-    if p.heldout_perplexity_cut is not None:
-        heldout.insert(0, (0, p.heldout_perplexity_cut))
-    best = best_check(p)
-    return Curve(
-        train=train,
-        heldout=heldout,
-        stock=p.heldout_perplexity_stock,
-        best=(best.step, best.heldout_perplexity) if best else None,
-        steps=p.steps,
-    )

@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from engine.analysis import analyse
+from engine.paper import beside
 from engine.report.material import Material, after, best_check, targets_of
 from engine.report.working import targets_by_head
 from engine.report.worth import by_worth
@@ -19,7 +21,7 @@ def report_json(m: Material) -> str:
     """Record and derived figures; a number that is not finite, as another hand might write one, is null."""
     told = {"format": FORMAT, "record": m.record.model_dump(by_alias=True), "derived": _derived(m)}
     plain = json.loads(json.dumps(told, default=str), parse_constant=lambda _: None)
-    return json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(plain, allow_nan=False, indent=1) + "\n"
 
 
 def _derived(m: Material) -> dict[str, Any]:
@@ -34,6 +36,7 @@ def _derived(m: Material) -> dict[str, Any]:
         },
         "standing_passes": [p.number for p in m.standing],
         "passes": [_pass(m, p) for p in m.record.passes],
+        "paper": [asdict(group) for group in beside(m.record)],
         "heads_by_worth": {
             stage: [str(head) for head in by_worth(table)] for stage, table in m.record.contribution.items()
         },
@@ -43,7 +46,7 @@ def _derived(m: Material) -> dict[str, Any]:
 def _pass(m: Material, p: PassTable) -> dict[str, Any]:
     """What a pass has come to, finished or not."""
     now, best = after(p), best_check(p)
-    compared = p.frozen_sha256_after is not None
+    compared, found = p.frozen_sha256_after is not None, analyse(m.record, p)
     return {
         "number": p.number,
         "at_step": now.step,
@@ -58,6 +61,7 @@ def _pass(m: Material, p: PassTable) -> dict[str, Any]:
         "frozen_unchanged": p.frozen_sha256_after == p.frozen_sha256_before if compared else None,
         "drift": now.drift.model_dump() if now.drift else None,
         "drift_training": now.drift_training.model_dump() if now.drift_training else None,
+        "analysis": {**asdict(found), "phases": {**asdict(found.phases), "reading": found.phases.reading}},
         "targets": [{**asdict(target), "head": str(target.head)} for target in targets_by_head(m, p)],
     }
 

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 from engine import generation
+from engine.analysis import analyse
 from engine.heads import Head, HeadMap
 from engine.printable import printable
 from engine.report.material import Material, targets_of
@@ -43,16 +44,16 @@ def heads_csv(m: Material) -> str:
         for _, after, targets in passes:
             # a worker that died between the end of a pass and its diagnosis leaves no map
             row += [after.mass(head), after.class_of(head)] if after else ["", ""]
-            row.append(_yes(head in targets))
+            row.append(yes(head in targets))
         rows.append(row)
-    return _csv(header, rows)
+    return csv_text(header, rows)
 
 
 def _stock_row(stock: HeadMap, head: Head) -> list[object]:
     low, high = stock.interval(head)
     entropy = stock.entropy[head.layer][head.head]
     between = stock.entropy_interval(head) if stock.entropy_low else ("", "")
-    kind, borderline = stock.class_of(head), _yes(stock.is_borderline(head))
+    kind, borderline = stock.class_of(head), yes(stock.is_borderline(head))
     return [head.layer, head.head, stock.mass(head), low, high, entropy, *between, kind, borderline]
 
 
@@ -61,15 +62,19 @@ def checks_csv(m: Material) -> str:
     header = ["pass", "step", "train_loss", "heldout_perplexity", "woken", "best"]
     for kind in ("drift", "drift_training"):
         header += [f"{kind}_{zone}_{name}" for zone in ZONES for name in FIGURES]
-    return _csv(header, (row for p in m.record.passes for row in _check_rows(p)))
+    indices = sorted({c.index for p in m.record.passes for c in analyse(m.record, p).columns})
+    header += [f"column_H{index}" for index in indices]
+    return csv_text(header, (row for p in m.record.passes for row in check_rows(p, indices)))
 
 
-def _check_rows(p: PassTable) -> Iterable[list[object]]:
+def check_rows(p: PassTable, indices: list[int]) -> Iterable[list[object]]:
     if p.woken_at_cut is not None:
-        yield [p.number, 0, "", p.heldout_perplexity_cut, p.woken_at_cut, "", *_flat(p.drift_cut), *_flat(None)]
+        cut = [p.number, 0, "", p.heldout_perplexity_cut, p.woken_at_cut, ""]
+        yield [*cut, *_flat(p.drift_cut), *_flat(None), *([""] * len(indices))]
     for check in p.check:
-        figures = [check.step, check.train_loss, check.heldout_perplexity, check.woken, _yes(check.best)]
-        yield [p.number, *figures, *_flat(check.drift), *_flat(check.drift_training)]
+        figures = [check.step, check.train_loss, check.heldout_perplexity, check.woken, yes(check.best)]
+        columns = [check.columns.get(f"H{index}", "") for index in indices]
+        yield [p.number, *figures, *_flat(check.drift), *_flat(check.drift_training), *columns]
 
 
 def targets_csv(m: Material) -> str:
@@ -80,8 +85,8 @@ def targets_csv(m: Material) -> str:
     for p in m.record.passes:
         for t in targets_by_head(m, p):
             mass = [p.number, t.head.layer, t.head.head, t.mass_stock, t.mass_after]
-            rows.append([*mass, "" if t.woken is None else _yes(t.woken), t.worth_stock, t.worth_cut, t.worth_after])
-    return _csv(header, rows)
+            rows.append([*mass, "" if t.woken is None else yes(t.woken), t.worth_stock, t.worth_cut, t.worth_after])
+    return csv_text(header, rows)
 
 
 def perplexities_csv(m: Material) -> str:
@@ -92,10 +97,10 @@ def perplexities_csv(m: Material) -> str:
         rows.append([p.number, "heldout", "", *pooled])
         cut, after, watched = (x or {} for x in (p.heldout_sources_cut, p.heldout_sources_after, p.perplexity_after))
         for name, stock in p.heldout_sources_stock.items():
-            rows.append([p.number, "heldout_source", _shown(name), stock, cut.get(name), after.get(name)])
+            rows.append([p.number, "heldout_source", shown(name), stock, cut.get(name), after.get(name)])
         for name, stock in p.perplexity_stock.items():
-            rows.append([p.number, "watched", _shown(name), stock, "", watched.get(name)])
-    return _csv(["pass", "kind", "text", "stock", "cut", "after"], rows)
+            rows.append([p.number, "watched", shown(name), stock, "", watched.get(name)])
+    return csv_text(["pass", "kind", "text", "stock", "cut", "after"], rows)
 
 
 def generation_csv(m: Material) -> str:
@@ -106,23 +111,23 @@ def generation_csv(m: Material) -> str:
         if table.text:
             for over, category, figures in [
                 ("all", "", table.figures),
-                *(("category", _shown(name), figures) for name, figures in table.category.items()),
+                *(("category", shown(name), figures) for name, figures in table.category.items()),
             ]:
-                rows.append([_shown(stage), over, category, *(figures.get(name) for name in names)])
-    return _csv(["stage", "over", "category", *names], rows)
+                rows.append([shown(stage), over, category, *(figures.get(name) for name in names)])
+    return csv_text(["stage", "over", "category", *names], rows)
 
 
 def contribution_csv(m: Material) -> str:
     """What every head by itself is worth at each stage, the one worth most first."""
     rows: list[list[object]] = [
-        [_shown(stage), head.layer, head.head, table.rows[head.layer][head.head]]
+        [shown(stage), head.layer, head.head, table.rows[head.layer][head.head]]
         for stage, table in m.record.contribution.items()
         for head in by_worth(table)
     ]
-    return _csv(["stage", "layer", "head", "worth"], rows)
+    return csv_text(["stage", "layer", "head", "worth"], rows)
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Text from outside as a cell: a spreadsheet would take one that begins so for a formula."""
     text = printable(text)
     return "'" + text if text.startswith(("=", "+", "-", "@")) else text
@@ -132,11 +137,11 @@ def _flat(drift: DriftTable | None) -> list[object]:
     return [getattr(getattr(drift, zone), name) if drift else "" for zone in ZONES for name in FIGURES]
 
 
-def _yes(value: bool) -> str:
+def yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _csv(header: list[str], rows: Iterable[Sequence[object]]) -> str:
+def csv_text(header: list[str], rows: Iterable[Sequence[object]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.heads import CLASSES, uniform_bos_mass
 from engine.report.blocks import Block, Facts, Figure, Figures, Heading, Paragraph, Table
 from engine.report.grid import head_grid
+from engine.report.histogram import histogram
 from engine.report.material import Material
 from engine.report.words import Code, Text, grouped, percent, quoted, share, stage_name
 from engine.tables import DiagnosisTable, PatientTable
@@ -138,7 +139,7 @@ def heads(m: Material) -> list[Block]:
     return [
         Heading(2, ["Heads"]),
         Table(["", *(name for name, _ in stages)], _head_rows([table for _, table in stages], m.heads)),
-        Figures([stock_grid(m)]),
+        Figures([stock_grid(m), _stock_histogram(m)]),
     ]
 
 
@@ -163,6 +164,13 @@ def stock_grid(m: Material) -> Figure:
     rows = m.maps["stock"].bos_mass
     svg = head_grid(rows, (), "BOS mass, stock", m.thresholds)
     return Figure("grid-stock.svg", svg, "Every head of the model as loaded, coloured by BOS mass.")
+
+
+def _stock_histogram(m: Material) -> Figure:
+    """How many heads have how much BOS mass, before any pass."""
+    svg = histogram([("stock", m.maps["stock"].bos_mass)], "BOS mass of all heads, stock", m.thresholds)
+    caption = "Heads of the model as loaded per twentieth of BOS mass; the dashed lines are where the classes begin."
+    return Figure("histogram-stock.svg", svg, caption)
 
 
 def closing(m: Material) -> list[Block]:

@@ -55,9 +55,9 @@ def percent(value: float | None, digits: int = 1) -> str:
     return NOT_KNOWN if value is None else f"{100 * value:.{digits}f} %"
 
 
-def signed(nats: float) -> str:
-    """A gain in loss; what is nearly nothing has no sign."""
-    told = f"{nats:+.4f}"
+def signed(gain: float) -> str:
+    """A gain in loss or in BOS mass; what is nearly nothing has no sign."""
+    told = f"{gain:+.4f}"
     return told[1:] if float(told) == 0 else told
 
 
@@ -88,7 +88,10 @@ def fenced(text: str) -> str:
 
 def html(text: Text) -> Markup:
     """HTML that renders as exactly this text."""
-    parts = (Markup("<code>{}</code>").format(printable(p.text)) if isinstance(p, Code) else escape(p) for p in text)
+    parts = (
+        Markup("<code>{}</code>").format(printable(p.text)) if isinstance(p, Code) else escape(printable(p))
+        for p in text
+    )
     return Markup("").join(parts)
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from engine import events
 from engine.errors import InputError
-from engine.report import write_report
+from engine.report import render, write_report
+from engine.report.material import gather
 from tests.engine import story
 from tests.engine.story import DIAGNOSED, ONE_PASS
 
@@ -29,18 +30,23 @@ def changed(told, old, new):
     return [new if event is old else event for event in told]
 
 
+STOCK = ["grid-stock.svg", "histogram-stock.svg"]
+CUT = ["grid-before-pass-1.svg", "grid-pass-1.svg", "change-pass-1.svg", "histogram-pass-1.svg", "curve-pass-1.svg"]
+CHECKED = [*CUT, "drift-pass-1.svg", "columns-pass-1.svg"]
+
+
 @pytest.mark.parametrize(
     ("told", "pictures"),
     [
         (DIAGNOSED[:1], []),
         (DIAGNOSED[:3], []),
-        (DIAGNOSED, ["grid-stock.svg"]),
-        ([*DIAGNOSED, story.started()], ["grid-stock.svg"]),
-        ([*DIAGNOSED, story.started(), story.cut()], ["grid-stock.svg", "grid-pass-1.svg", "curve-pass-1.svg"]),
-        (RUNNING, ["grid-stock.svg", "grid-pass-1.svg", "curve-pass-1.svg"]),
-        ([*RUNNING, story.ended()], ["grid-stock.svg", "grid-pass-1.svg", "curve-pass-1.svg"]),
-        (ONE_PASS, ["grid-stock.svg", "grid-pass-1.svg", "curve-pass-1.svg"]),
-        ([*ONE_PASS, events.Undone(number=1)], ["grid-stock.svg", "grid-pass-1.svg", "curve-pass-1.svg"]),
+        (DIAGNOSED, STOCK),
+        ([*DIAGNOSED, story.started()], STOCK),
+        ([*DIAGNOSED, story.started(), story.cut()], STOCK + CUT),
+        (RUNNING, STOCK + CHECKED),
+        ([*RUNNING, story.ended()], STOCK + CHECKED),
+        (ONE_PASS, STOCK + CHECKED),
+        ([*ONE_PASS, events.Undone(number=1)], STOCK + CHECKED),
     ],
 )
 def test_every_stage_of_a_session_has_a_report(tmp_path, told, pictures):
@@ -57,7 +63,7 @@ def test_the_record_alone_is_enough(tmp_path):
     session = story.tell(tmp_path / "story", ONE_PASS)
     session.journal.unlink()
     names = [path.name for path in write_report(session, tmp_path / "out")]
-    assert {"grid-pass-1.svg", "curve-pass-1.svg"} <= {*names}
+    assert {*STOCK, *CHECKED} <= {*names}
 
 
 def test_a_journal_that_is_ahead_of_the_record_is_followed(tmp_path):
@@ -218,3 +224,77 @@ def test_checks_one_by_one(tmp_path):
     assert cut["drift_outside_mean"] == "0.014" and cut["drift_training_outside_mean"] == ""
     assert (first["pass"], first["step"], first["heldout_perplexity"], first["best"]) == ("1", "20", "70.0", "yes")
     assert (second["drift_training_outside_worst_head"], second["drift_in_band_frozen_drifting"]) == ("L2-H2", "0")
+    assert (cut["column_H2"], first["column_H2"], second["column_H3"]) == ("", "0.035", "0.0")
+
+
+def test_a_column_that_one_pass_touches_whole_is_blank_there(tmp_path):
+    told = [*DIAGNOSED, story.started(), story.cut(), story.check(20, 70.0, columns=[0.01, 0.0, None, 0.0])]
+    second = [story.started(number=2), story.cut(number=2), story.check(20, 60.0, number=2)]
+    rows = rows_of(report_of(tmp_path, [*told, story.ended(), *second])["checks.csv"])
+    assert [row["column_H2"] for row in rows] == ["", "", "", "0.035"]
+
+
+def curved() -> list[events.Event]:
+    """A pass whose held-out perplexity falls below stock and rises again, and whose H2 spreads."""
+    steps = (10, 20, 30, 40)
+    found = zip(steps, (130.0, 60.0, 70.0, 75.0), (0.01, 0.02, 0.03, 0.04), (2, 2, 1, 1), strict=True)
+    checks = [story.check(s, ppl, columns=[0.01, 0.0, h2, 0.0], woken=w) for s, ppl, h2, w in found]
+    return [*DIAGNOSED, story.started(), story.cut(), *checks, story.ended(spreading=[2])]
+
+
+def test_what_the_curves_of_a_pass_say(tmp_path):
+    text = report_of(tmp_path, curved())["report.md"]
+    for line in [
+        "- **held-out perplexity**: first at or below stock at step 20; best 60.00 at step 20, 50 % of the planned "
+        "steps; the last check is 15.00 above it (25.0 %)",
+        "- **sank again**: at least 1: 2 of 2 were woken at step 0, 1 at the last check",
+        "| over the checks | first | last | lowest | at step | highest | at step | shape |",
+        "| held-out perplexity | 132.89 | 75.00 | 60.00 | 20 | 132.89 | 0 | mixed |",
+        "| targets woken | 2 | 1 | 1 | 30 | 2 | 0 | falling |",
+        "| outside: mean \\|δ\\| against stock | 0.0140 | 0.0140 | 0.0140 | 0 | 0.0140 | 0 | plateau |",
+        "| H2 | 0.0100 | 0.0400 | +0.0300 | rising | yes |",
+        "| H1 | 0.0000 | 0.0000 | 0.0000 | plateau | no |",
+        "- **early or late**: early redistribution; late decay cannot be told: no in-band frozen heads",
+        "|  | end of the early part (step 10) | last check (step 40) | change |",
+        "| outside: mean \\|δ\\| | 0.0140 | 0.0140 | 0.0000 |",
+    ]:
+        assert f"\n{line}\n" in text, line
+    assert "By step 10 the outside had 100 % of its last mean \\|δ\\|, by the best check (step 20) 100 %." in text
+    assert "The held-out perplexity ends 25.0 % above its best." in text
+
+
+def test_a_pass_without_checks_has_no_curves_to_tell_of(tmp_path):
+    text = report_of(tmp_path, [*DIAGNOSED, story.started(), story.cut()])["report.md"]
+    assert "There are no checks yet, so there are no curves." in text
+
+
+def test_the_methods_hold_every_setting(tmp_path):
+    files = report_of(tmp_path, story.WHOLE_PASS)
+    methods = files["report.md"].split("## Methods\n")[1].split("\n## ")[0]
+    for told in [
+        "with headsurgeon `0.1.0` (`python 3.11.7`, `torch 2.13.0`) on the model `demo`",
+        f"sha256 of the weights `{'ab' * 32}`",
+        "The session's seed is 42.",
+        "measured on 2 texts (the built-in texts, 80 tokens)",
+        "Pass 1. The targets `L1 x H2-3`",
+        "are 2 heads: `L1-H2, L1-H3`",
+        "Their Q, K, V rows were drawn anew (Xavier, normal)",
+        f"`bible.txt` (sha256 `{'cd' * 32}`, 10 documents, 9 000 tokens to train on, 1 000 held out)",
+        "`birds.txt`",
+        "read 3 times an epoch",
+        "Of its documents 10 % were held out",
+        "at a learning rate of 5e-05 after 10 steps of linear warmup",
+        "4 096 tokens a step (micro-batch 2, accumulation 4), with gradient checkpointing, seed 42",
+        "After step 20 the operator set `micro_batch = 2`, `accumulate = 4`, `checkpointing = true`.",
+        "checked every 20 steps, without early stop",
+        f"all frozen bytes was `{'ef' * 32}` before and `{'ef' * 32}` after",
+    ]:
+        assert told in methods, told
+    assert "<h2>Methods</h2>" in files["report.html"]
+
+
+def test_a_setting_of_a_later_program_is_told_too(tmp_path):
+    found = gather(story.tell(tmp_path / "story", ONE_PASS))
+    found.record.passes[0].__pydantic_extra__ = {"anneal": "<b>"}
+    files = render(found)
+    assert "Also set: `anneal = <b>`." in files["report.md"] and "anneal = &lt;b&gt;" in files["report.html"]

@@ -42,6 +42,16 @@ def test_the_record_and_what_follows_from_it(tmp_path):
     ]
 
 
+def test_what_is_worked_out_of_the_checks(tmp_path):
+    derived = read(report_of(tmp_path, WHOLE_PASS)["report.json"])["derived"]
+    found = derived["passes"][0]["analysis"]
+    assert found["heldout"]["crossed"] == 20 and found["heldout"]["best"] == {"step": 40, "value": 55.2}
+    assert found["phases"]["reading"] == "cannot be told: 2 checks"
+    assert [column["index"] for column in found["columns"]] == [0, 1, 2, 3]
+    assert found["outside"]["mean"]["points"][0] == {"step": 0, "value": 0.014}
+    assert derived["paper"] == []
+
+
 def test_what_is_not_known_yet_is_null(tmp_path):
     (p,) = read(report_of(tmp_path, RUNNING)["report.json"])["derived"]["passes"]
     assert (p["at_step"], p["heldout_perplexity"]) == (20, 70.0)

@@ -13,7 +13,7 @@ import engine
 from engine.report import write_report
 from engine.report.words import lines_of
 from engine.session import open_session
-from tests.engine.test_report import report_of
+from tests.engine.test_report import CHECKED, STOCK, report_of
 from tests.engine.test_report_markup import FOUL_TEXT, NASTY, Tags, foul
 
 SESSIONS = Path(engine.__file__).parents[1] / "sessions"
@@ -76,7 +76,7 @@ def test_a_browser_shows_the_page_and_fetches_nothing(tmp_path):
 def test_the_pictures_of_a_committed_session_can_be_drawn(tmp_path):
     session = open_session(next(SESSIONS.glob("*-demo-7d17")))
     drawn = [path for path in write_report(session, tmp_path) if path.suffix == ".svg"]
-    assert [path.name for path in drawn] == ["grid-stock.svg", "grid-pass-1.svg", "curve-pass-1.svg"]
+    assert [path.name for path in drawn] == STOCK + CHECKED
     for path in drawn:
         png = subprocess.run([RSVG, "--width=200", str(path)], capture_output=True, timeout=60, check=True).stdout
         width, _, colours = picture(png)
