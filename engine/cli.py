@@ -160,12 +160,25 @@ def sessions(root: Root = None, as_json: Json = False) -> None:
 
 
 @app.command()
-def report(session: SessionFolder, to: To) -> None:
-    """Write a report of a session: Markdown, HTML, LaTeX, JSON, CSV, SVG."""
+def report(
+    folders: Annotated[
+        list[Path], typer.Argument(help="a session's folder, a trial's, or several", metavar="SESSION|TRIAL...")
+    ],
+    to: To,
+) -> None:
+    """Write a report of a session, or of several side by side: Markdown, HTML, LaTeX, JSON, CSV, SVG."""
     from engine.report import write_report
+    from engine.report.trial import write_trial_report
     from engine.session import open_session
+    from engine.trial import is_trial, open_trial, recorded
 
-    for path in write_report(open_session(session), to):
+    if len(folders) == 1 and not is_trial(folders[0]):
+        written = write_report(open_session(folders[0]), to)
+    else:
+        sessions = [session for folder in folders for session in recorded(folder)]
+        questions = [open_trial(folder).question for folder in folders if is_trial(folder)]
+        written = write_trial_report(sessions, to, questions)
+    for path in written:
         typer.echo(path)
 
 

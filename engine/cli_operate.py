@@ -60,6 +60,7 @@ def operate(
 ) -> None:
     """Diagnose, operate, diagnose again; leaves a session folder, or one with a session for each arm of a plan."""
     from engine.protocol import find_protocol, read_protocol, runs_of
+    from engine.trial import check_targets
 
     given: dict[str, Any] = {
         "strict": strict or None,
@@ -95,7 +96,7 @@ def operate(
     runs = runs_of(
         protocol, model, n_heads=_n_heads(protocol, model), given=given, corpora=corpus, dtype=dtype, texts=texts
     )  # fmt: skip
-    _check_targets(runs)
+    check_targets(runs, {name: _shape(name) for name in dict.fromkeys(run.model for run in runs)})
     if protocol.single:
         run = runs[0]
         _operate(run.model, run.plans, run.texts, device, run.dtype, run.seed, root)
@@ -131,16 +132,6 @@ def _shape(model: str) -> tuple[int, int]:
     return anatomy.n_layers, anatomy.n_heads
 
 
-def _check_targets(runs: list[Run]) -> None:
-    """Complain about targets that a patient cannot have, before a weight is read."""
-    from engine.targets import check
-
-    shapes = {model: _shape(model) for model in dict.fromkeys(run.model for run in runs)}
-    for run in runs:
-        for plan in run.plans:
-            check(plan.targets, *shapes[run.model])
-
-
 def _operate(model: str, plans: list[Plan], texts: str, device: str, dtype: str, seed: int, root: Path | None) -> None:
     from engine import events
     from engine.nn.corpus import check_sources
@@ -150,6 +141,7 @@ def _operate(model: str, plans: list[Plan], texts: str, device: str, dtype: str,
     from engine.session import create_session, sessions_root
     from engine.show import entry_line
     from engine.sources import whole_path
+    from engine.trial import anywhere
 
     find(model)
     read_probes(texts)
@@ -158,7 +150,7 @@ def _operate(model: str, plans: list[Plan], texts: str, device: str, dtype: str,
     request = events.Created(
         session="", model=model if model == "demo" else whole_path(model), device=device, dtype=dtype,
         texts=whole_path(texts), seed=seed,
-        plans=[_anywhere(plan).model_dump() for plan in plans],
+        plans=[anywhere(plan).model_dump() for plan in plans],
     )  # fmt: skip
     session = create_session(sessions_root(root), request)
     with session.held():
@@ -177,36 +169,25 @@ def _operate(model: str, plans: list[Plan], texts: str, device: str, dtype: str,
 
 
 def _begin(protocol: Protocol, runs: list[Run], device: str, root: Path | None) -> Trial:
-    from dataclasses import replace
-
     from engine.nn.trials import check_runs
     from engine.session import sessions_root
-    from engine.sources import whole_path
-    from engine.trial import create_trial
+    from engine.trial import create_trial, made_whole
 
     check_runs(runs)
-    runs = [
-        replace(
-            run,
-            model=run.model if run.model == "demo" else whole_path(run.model),
-            texts=whole_path(run.texts),
-            plans=[_anywhere(plan) for plan in run.plans],
-        )
-        for run in runs
-    ]
-    return create_trial(sessions_root(root), protocol, runs, device)
+    return create_trial(sessions_root(root), protocol, [made_whole(run) for run in runs], device)
 
 
 def _carry_out(trial: Trial) -> None:
-    """Run what is left of a trial, and show its arms side by side.
+    """Run what is left of a trial, and tell what came of its arms.
 
     Raises:
         Failure: an arm could not be carried out.
     """
-    from engine.compare import compare, compare_text
     from engine.nn.trials import carry_out
+    from engine.printable import printable
     from engine.record import load
     from engine.show import entry_line
+    from engine.show_arms import arms_text
 
     def show(run: Run, entry: Entry) -> None:
         text = entry_line(entry)
@@ -219,23 +200,15 @@ def _carry_out(trial: Trial) -> None:
         typer.echo(f"interrupted; go on with: headsurgeon resume {trial.folder}", err=True)
         raise
     records = [load(session) for _, session in trial.begun() if session.record.exists()]
-    typer.echo(f"{trial.title}: {trial.folder}")
+    typer.echo(f"{printable(trial.title)}: {trial.folder}")
     if records:
-        typer.echo(f"\n{compare_text(compare(records, all_passes=any(len(run.plans) > 1 for run in trial.runs)))}")
+        typer.echo(f"\n{arms_text(records)}")
     if wrong:
         name, message = next(iter(wrong.items()))
         raise Failure(
             f"{len(wrong)} of {len(trial.runs)} arms did not come to their end; {name}: {message}; "
             f"then: headsurgeon resume {trial.folder}"
         )
-
-
-def _anywhere(plan: Plan) -> Plan:
-    """A plan whose sources stay right when the session is resumed from elsewhere."""
-    from engine.sources import absolute
-
-    names = ("corpus", "watch", "watch_heldout")
-    return plan.model_copy(update={name: [absolute(source) for source in getattr(plan, name)] for name in names})
 
 
 def _printer(line: Any) -> Any:

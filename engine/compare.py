@@ -13,12 +13,14 @@ from typing import Any
 from engine.heads import CLASSES
 from engine.printable import printable
 from engine.report.words import NOT_KNOWN, Code, figure, grouped, markdown, percent
-from engine.tables import DriftTable, PassTable, Record
+from engine.tables import CorpusTable, DriftTable, PassTable, Record
 
 WIDTH = 80
 LABEL = 26
 NARROWEST = 23
 """Room for three perplexities with arrows between them."""
+NARROW = 16
+"""Three columns of this width fit beside each other; the last of three perplexities goes into a second line."""
 STAGES = "stock (→ cut) → after"
 
 
@@ -63,8 +65,11 @@ class _Figure:
 
 def compare(records: Sequence[Record], all_passes: bool = False) -> Comparison:
     """Put records side by side, each with its last standing pass, or with all its passes."""
-    columns = [column for record in records for column in _columns(record, all_passes)]
-    settings = [_row(made, columns) for made in _settings()]
+    names = column_names(records)
+    columns = [
+        column for record, name in zip(records, names, strict=True) for column in _columns(record, name, all_passes)
+    ]
+    settings = [_row(made, columns) for made in [*_settings(), *_unusual(columns)]]
     equal = [row for row in settings if all(value == row.values[0] for value in row.values)]
     figures = [_row(made, columns) for made in _figures(columns)]
     return Comparison(
@@ -75,8 +80,20 @@ def compare(records: Sequence[Record], all_passes: bool = False) -> Comparison:
     )
 
 
-def _columns(record: Record, all_passes: bool) -> list[Column]:
-    name = record.session.id
+def column_names(records: Sequence[Record]) -> list[str]:
+    """The ids of sessions; where all are of one protocol, their arms, with the seed where an arm has several."""
+    ids = [record.session.id for record in records]
+    arms = [record.session.arm for record in records]
+    if not all(arms) or _differ([record.session.protocol for record in records]):
+        return ids
+    names = [
+        arm if arms.count(arm) == 1 else f"{arm} seed {record.session.seed}"
+        for arm, record in zip(arms, records, strict=True)
+    ]
+    return names if len({*names}) == len(names) else ids
+
+
+def _columns(record: Record, name: str, all_passes: bool) -> list[Column]:
     if all_passes and record.passes:
         return [Column(record, p, f"{name} pass {p.number}") for p in record.passes]
     standing = [p for p in record.passes if p.ended is not None and p.outcome != "undone"]
@@ -107,7 +124,7 @@ def _settings() -> list[_Figure]:
     def corpus(c: Column) -> list[str] | None:
         if c.pass_ is None:
             return None
-        return [s.source if s.repeat == 1 else f"{s.source}@{s.repeat}" for s in c.pass_.corpus]
+        return [_source(s) if s.repeat == 1 else f"{_source(s)}@{s.repeat}" for s in c.pass_.corpus]
 
     def patient(c: Column) -> str:
         weights = c.record.patient.weights_sha256[:12] if c.record.patient else ""
@@ -125,6 +142,29 @@ def _settings() -> list[_Figure]:
         _Figure("steps", "steps planned", of_pass("steps"), grouped),
         _Figure("length", "tokens per sample", of_pass("length"), grouped),
         _Figure("seed", "seed", of_pass("seed"), str),
+    ]
+
+
+def _unusual(columns: list[Column]) -> list[_Figure]:
+    """Settings that are told only where a pass departs from what is usual."""
+
+    def of_pass(name: str, usual: Any) -> Callable[[Column], Any]:
+        def value(c: Column) -> Any:
+            found = getattr(c.pass_, name) if c.pass_ else None
+            return usual if c.pass_ and found is None else found
+
+        return value
+
+    settings: list[tuple[str, str, Any, Callable[[Any], str]]] = [
+        ("classes", "classes of the targets", "now", str),
+        ("samples", "different samples", "all", lambda v: v if v == "all" else grouped(v)),
+        ("vocabulary", "most frequent words", 0, lambda v: grouped(v) if v else "all"),
+        ("layout", "layout", "kept", str),
+    ]
+    return [
+        _Figure(name, label, of_pass(name, usual), words)
+        for name, label, usual, words in settings
+        if any(of_pass(name, usual)(c) not in (None, usual) for c in columns)
     ]
 
 
@@ -275,16 +315,25 @@ def _notes(columns: list[Column]) -> list[str]:
     notes = []
     if _differ([(c.record.session.model, _weights(c)) for c in columns]):
         notes.append("The patients differ: their figures stand on different models.")
-    if _differ([[(s.source, s.sha256) for s in p.corpus] for p in passes]):
+    read = [[(_source(s), s.sha256) for s in p.corpus] for p in passes]
+    held = [[(_source(s), s.heldout_documents, s.heldout_tokens) for s in p.corpus] for p in passes]
+    if _differ(read) and _differ([(part, p.heldout_perplexity_stock) for part, p in zip(held, passes, strict=True)]):
         notes.append("The corpora differ: the perplexities are on different texts, and so is what heads are worth.")
     elif _differ([(p.length, p.heldout_share, p.heldout_samples) for p in passes]):
         notes.append("The held-out parts were cut differently: the perplexities are on different samples.")
+    elif _differ(read):
+        notes.append("Not all read equally far into the corpus; what is held out of it is the same.")
     stock = [c.record.diagnosis["stock"] for c in columns if "stock" in c.record.diagnosis]
     if _differ([[(t.name, t.tokens) for t in table.texts] for table in stock]):
         notes.append("The heads were measured on different texts.")
     if _differ([c.record.thresholds for c in columns if c.record.thresholds]):
         notes.append("The thresholds differ: the classes mean different things.")
     return notes
+
+
+def _source(s: CorpusTable) -> str:
+    """A source without its repeat count."""
+    return s.source.removesuffix(f"@{s.repeat}")
 
 
 def _weights(c: Column) -> str:
@@ -309,14 +358,19 @@ def compare_json(found: Comparison) -> dict[str, Any]:
 
 
 def compare_text(found: Comparison) -> str:
-    """``compare`` for people; two sessions fit a terminal of 80 columns."""
-    width = max(NARROWEST, (WIDTH - LABEL) // max(1, len(found.columns)) - 2)
+    """``compare`` for people, in 80 columns: two sessions beside each other, more of them in blocks of three."""
+    least = NARROWEST if len(found.columns) < 3 else NARROW
+    per_block = (WIDTH - LABEL) // (least + 2)
+    width = max(least, (WIDTH - LABEL) // min(per_block, max(1, len(found.columns))) - 2)
     lines = []
     for row in found.common:
         lines += _wrapped([row.label, row.cells[0]], [LABEL, WIDTH - LABEL - 2])
-    lines += ["", *_wrapped([STAGES, *found.columns], [LABEL, *[width] * len(found.columns)])]
-    for row in found.rows:
-        lines += _wrapped([row.label, *row.cells], [LABEL, *[width] * len(found.columns)])
+    for at in range(0, len(found.columns), per_block):
+        names = found.columns[at : at + per_block]
+        widths = [LABEL, *[width] * len(names)]
+        lines += ["", *_wrapped([STAGES, *names], widths)]
+        for row in found.rows:
+            lines += _wrapped([row.label, *row.cells[at : at + per_block]], widths)
     for note in found.notes:
         lines += ["", *textwrap.wrap(note, WIDTH)]
     return "\n".join(lines).lstrip("\n")

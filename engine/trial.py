@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import secrets
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,16 @@ from typing import Any
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from engine import events
+from engine import demo, events
 from engine.chart import Chart, read_chart
 from engine.errors import InputError
 from engine.files import write_text
 from engine.plan import Plan, first_complaint
-from engine.protocol import Protocol, Run
+from engine.probes import read_probes
+from engine.protocol import SOURCES, Protocol, Run
 from engine.session import PROTOCOL, Session, begin, made_name, open_session
+from engine.sources import absolute, hub_name, split_repeat, whole_path
+from engine.targets import check
 
 SCHEMA = 1
 
@@ -110,6 +113,51 @@ class Trial:
 def is_trial(folder: Path) -> bool:
     """Whether a folder holds a trial rather than a session."""
     return (folder / PROTOCOL).is_file()
+
+
+def anywhere(plan: Plan) -> Plan:
+    """A plan whose sources stay right when the session is resumed from elsewhere."""
+    return plan.model_copy(update={name: [absolute(source) for source in getattr(plan, name)] for name in SOURCES})
+
+
+def made_whole(run: Run) -> Run:
+    """A run whose patient, texts and sources stay right from elsewhere."""
+    model = run.model if run.model == "demo" else whole_path(run.model)
+    return replace(run, model=model, texts=whole_path(run.texts), plans=[anywhere(plan) for plan in run.plans])
+
+
+def check_targets(runs: list[Run], shapes: Mapping[str, tuple[int, int]]) -> None:
+    """Complain about targets that a patient cannot have, before a weight is read.
+
+    Args:
+        shapes: (n_layers, n_heads) by patient; one that is not there is not asked about.
+
+    Raises:
+        InputError: an expression cannot be read, or names a layer or head that the patient lacks.
+    """
+    for run in runs:
+        for plan in run.plans:
+            if run.model in shapes:
+                check(plan.targets, *shapes[run.model])
+
+
+def check_named(runs: list[Run]) -> None:
+    """Complain about a text or a corpus that is not named, or is a path that is not there. A corpus is not
+    opened here: its kinds of file need other libraries.
+
+    Raises:
+        InputError: names the first.
+    """
+    for texts in dict.fromkeys(run.texts for run in runs):
+        read_probes(texts)
+    for run in runs:
+        for number, plan in enumerate(run.plans, 1):
+            if not plan.corpus:
+                raise InputError(f"pass {number} of the arm {run.arm} names no corpus to train on")
+            for source in (*plan.corpus, *plan.watch, *plan.watch_heldout):
+                name, _ = split_repeat(source)
+                if not demo.corpus_path(name).exists():
+                    hub_name(name)
 
 
 def create_trial(root: Path, protocol: Protocol, runs: list[Run], device: str = "auto") -> Trial:
@@ -203,3 +251,13 @@ def sessions_in(folder: Path) -> list[Session]:
     if not found:
         raise InputError(f"{folder} holds no session yet; `headsurgeon resume {folder}` carries the protocol out")
     return found
+
+
+def recorded(folder: Path) -> list[Session]:
+    """The sessions that a folder stands for which have a record; of a trial under way, the newest may have none yet.
+
+    Raises:
+        InputError: it holds no session.
+    """
+    found = sessions_in(folder)
+    return [session for session in found if session.record.exists()] or found[:1]

@@ -84,6 +84,44 @@ def test_another_patient_and_another_way_of_cutting_are_said(whole, tmp_path):
     assert notes == ["The held-out parts were cut differently: the perplexities are on different samples."]
 
 
+def test_unusual_settings_are_told_where_there_are_any(tmp_path):
+    def pass_of(name, **plan):
+        return record(tmp_path / name, [*story.DIAGNOSED, story.started(**plan)])
+
+    usual, few = pass_of("usual"), pass_of("few", samples=1600, layout="one_line")
+    alike = [pass_of("one", vocabulary=2000), pass_of("two", vocabulary=2000)]
+    young = record(tmp_path / "young", story.DIAGNOSED)
+    names = {"classes", "samples", "vocabulary", "layout"}
+    found = compare_json(compare([usual, usual, young]))
+    assert not names & {*found["common"], *found["figures"]}
+    found = compare_json(compare([usual, few, young]))
+    told = {name: values for name, values in found["figures"].items() if name in names}
+    assert told == {"samples": ["all", 1600, None], "layout": ["kept", "one_line", None]}
+    assert {name: value for name, value in compare_json(compare(alike))["common"].items() if name in names} == {
+        "vocabulary": 2000
+    }
+    text = compare_text(compare([usual, few]))
+    assert [line.split() for line in text.splitlines() if line.startswith("different samples")] == [
+        ["different", "samples", "all", "1", "600"]
+    ]
+
+
+def test_a_corpus_read_less_far_is_told_from_another_one(tmp_path):
+    def pass_on(name, **source):
+        started = story.started()
+        its = replace(started.corpus[0], **source)
+        return record(tmp_path / name, [*story.DIAGNOSED, replace(started, corpus=[its])])
+
+    whole, less = pass_on("whole"), pass_on("less", sha256="34" * 32, documents=2, train_tokens=100)
+    other = pass_on("other", sha256="34" * 32, heldout_tokens=999)
+    sentence = "Not all read equally far into the corpus; what is held out of it is the same."
+    assert compare([whole, less]).notes == [sentence]
+    assert [note[:19] for note in compare([whole, other]).notes] == ["The corpora differ:"]
+    repeated = pass_on("twice", source="bible.txt@2", repeat=2)
+    assert compare_json(compare([whole, repeated]))["figures"]["corpus"] == [["bible.txt"], ["bible.txt@2"]]
+    assert compare([whole, repeated]).notes == []
+
+
 def test_the_last_pass_that_stands_or_all(tmp_path):
     second = [story.started(2, "L2-H2", ["L2-H2"]), story.ended(2, woken=1)]
     told = [*story.ONE_PASS, *second]
