@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -17,18 +17,35 @@ from textual import events as textual_events
 from textual.binding import BindingType
 from textual.geometry import Size
 
-from tui.commands import DIAGNOSE, LOAD, OPERATE, RECORD, TARGET, Command, commands_of, key_of
+from tui.commands import (
+    COMPARISON,
+    DIAGNOSE,
+    GRIDS,
+    LOAD,
+    OPERATE,
+    PLANS,
+    RECORD,
+    TRIAL,
+    Command,
+    commands_of,
+    key_of,
+)
 from tui.config import Settings, read_settings
 from tui.painter import PaintedApp
 from tui.palette import glyphs
+from tui.screens import screen_of
 from tui.screens.base import StepScreen
 from tui.style import CSS
 from tui.themes import THEMES
 
 if TYPE_CHECKING:  # what reads sessions is imported after the first byte is on the terminal
+    from engine.plan import Plan
+    from engine.protocol import Protocol, Run
     from engine.session import Session
     from tui.live import Live
+    from tui.screens.comparison import Compared
     from tui.state import State
+    from tui.trials import TrialLive
 
 SMALLEST = (80, 24)
 LOOK, LOOK_FOR_WORKER, NOTICE = 0.25, 1.0, 8.0
@@ -57,6 +74,14 @@ class Headsurgeon(PaintedApp[str]):
         self.first_session = session
         self.first_model = model
         self.state: State | None = None
+        self.trial: TrialLive | None = None
+        """The trial that was opened last."""
+        self.compared: Compared | None = None
+        self.plan_patient: str | None = None
+        """Whom plans are for; empty: the plan's own; None: nobody has chosen."""
+        self.own_plans: list[Path] = []
+        """Plan files of the operator's own, in the list beside the built-in ones."""
+        self.chosen_plan: Path | None = None
         self.notice = ("", "")
         """(text, style) of the message line."""
         self.notices = 0
@@ -74,14 +99,23 @@ class Headsurgeon(PaintedApp[str]):
         for number in (signal.SIGHUP, signal.SIGTERM):
             loop.add_signal_handler(number, self.exit)
         self.app_resume_signal.subscribe(self, lambda _: self.redraw())
-        self.go(LOAD if self.first_session is None and not self.first_model else DIAGNOSE)
+        self.go(LOAD if self.first_session is None and not self.first_model else self._first_step())
         self.call_after_refresh(self._begin)
+
+    def _first_step(self) -> str:
+        if self.first_session is None:
+            return DIAGNOSE
+        from engine.session import PROTOCOL
+
+        return TRIAL if (self.first_session / PROTOCOL).is_file() else DIAGNOSE
 
     def _begin(self) -> None:
         """Reading a journal and starting a worker come after the first paint."""
         self.set_interval(LOOK, self.look)
         self.set_interval(LOOK_FOR_WORKER, self.look_for_worker)
-        if self.first_session is not None:
+        if self.first_session is not None and self._first_step() == TRIAL:
+            self.open_trial(self.first_session)
+        elif self.first_session is not None:
             from engine.session import open_session
 
             self.open_session(open_session(self.first_session))
@@ -97,8 +131,11 @@ class Headsurgeon(PaintedApp[str]):
 
         return sessions_root(self.chosen_root)
 
-    def begin(self, model: str, device: str = "auto", dtype: str = "auto") -> None:
-        """Begin a new session on a model and start its worker."""
+    def begin(
+        self, model: str, device: str = "auto", dtype: str = "auto", texts: str = "", seed: int = 42,
+        plans: Sequence[Plan] = (),
+    ) -> None:  # fmt: skip
+        """Begin a new session on a model, with passes that are run at once, and start its worker."""
         from engine.errors import InputError
         from engine.events import Created
         from engine.session import create_session
@@ -106,7 +143,11 @@ class Headsurgeon(PaintedApp[str]):
         from tui.state import State
 
         try:
-            session = create_session(self.root, Created(session="", model=model, device=device, dtype=dtype))
+            request = Created(
+                session="", model=model, device=device, dtype=dtype, texts=texts, seed=seed,
+                plans=[plan.model_dump() for plan in plans],
+            )  # fmt: skip
+            session = create_session(self.root, request)
         except InputError as error:
             self.load_error = str(error)
             self.go(LOAD)
@@ -131,12 +172,15 @@ class Headsurgeon(PaintedApp[str]):
         gc.freeze()  # what is loaded by now stays; going through it again and again would halt keys for 0.1 s
         live.look_for_worker()
         running = live.chart.running
-        if live.chart.stock is None or (running is not None and running.out_of_memory is None):
+        unfinished = live.chart.stock is None or (running is not None and running.out_of_memory is None)
+        if unfinished and self.trial_of_session() is None:  # a trial's runs are carried out by its own worker
             live.start_worker()  # what ran out of memory waits for the operator's answer
         if live.chart.running:
             self.go(OPERATE)
         else:
             self.go(RECORD if live.chart.passes else DIAGNOSE)
+        if self.trial_of_session() is not None:
+            self.say(f"{session.folder.name}: {key_of('to_trial', self.table, DIAGNOSE)} goes back to the trial")
 
     def replay(self, session: Session) -> None:
         """Tell a session again from its journal."""
@@ -147,6 +191,67 @@ class Headsurgeon(PaintedApp[str]):
         self.state = State(Replay(session))
         self.look()
         self.go(DIAGNOSE)
+
+    # trials
+
+    def begin_plan(self, protocol: Protocol, runs: list[Run], device: str) -> None:
+        """Begin what a plan asks for and start its worker: a trial, or one session where it has one run.
+
+        Raises:
+            InputError: no folder can be made, or no worker started; then nothing is left behind.
+        """
+        from engine.errors import InputError
+        from engine.trial import create_trial
+
+        if protocol.single:
+            run = runs[0]
+            self.begin(run.model, device, run.dtype, run.texts, run.seed, run.plans)
+            return
+        trial = create_trial(self.root, protocol, runs, device)
+        self.open_trial(trial.folder)
+        assert self.trial is not None
+        try:
+            self.trial.start_worker()
+        except OSError as error:
+            self.trial = None
+            trial.own.discard()
+            self.go(PLANS)
+            raise InputError(f"no worker could be started: {error.strerror}") from error
+        self.draw()
+
+    def open_trial(self, folder: Path) -> None:
+        """Show a trial as its runs' journals tell it."""
+        from engine.errors import InputError
+        from engine.trial import open_trial
+        from tui.trials import TrialLive
+
+        if self.trial is None or self.trial.trial.folder != folder.resolve():
+            try:
+                self.trial = TrialLive(open_trial(folder))
+            except InputError as error:
+                self.trial = None
+                self.load_error = str(error)
+                self.go(LOAD)
+                return
+        self.load_error = ""
+        self.trial.poll()
+        self.trial.look_for_worker()
+        self.go(TRIAL)
+
+    def trial_of_session(self) -> Path | None:
+        """The folder of the trial that the open session belongs to."""
+        from engine.session import PROTOCOL
+
+        above = self.state.live.session.folder.parent if self.state is not None else None
+        return above if above is not None and (above / PROTOCOL).is_file() else None
+
+    def compare(self, sessions: list[Session], title: str, back: str, all_passes: bool = False) -> None:
+        """Show sessions side by side; ``back`` is the screen that Escape leads to."""
+        from tui.screens.comparison import Compared
+
+        self.compared = Compared(sessions, title, back, all_passes)
+        self.notice = ("", "")
+        self.go(COMPARISON)
 
     def _let_go(self) -> None:
         """Leave the session on the screen; its worker stays only where a pass runs."""
@@ -162,6 +267,8 @@ class Headsurgeon(PaintedApp[str]):
         from engine.events import Failed, Note, PassEnded, PassStarted, Refused
 
         self._look_at_terminal()
+        if self._shows_trial and self.trial is not None and self.trial.poll():
+            self.draw()
         if self.state is None:
             return
         live = self.state.live
@@ -179,15 +286,20 @@ class Headsurgeon(PaintedApp[str]):
                     self.state.asked = False
                     self.state.shown_pass = 0
                     if live.replaying:
-                        self.call_later(self.go, OPERATE)
+                        self.call_later(self._follow, OPERATE)
                 case PassEnded() if live.replaying:
-                    self.call_later(self.go, RECORD)
+                    self.call_later(self._follow, RECORD)
                 case Note():
                     self.say("the note is written")
         if live.chart.failed and live.chart.loaded is None and not live.replaying:
             self.run_worker(self._could_not_load(live), exclusive=True)
         else:
             self.draw()
+
+    def _follow(self, step: str) -> None:
+        """On with a replay, unless the operator looks at something else than its session."""
+        if any(isinstance(screen, StepScreen) and screen.step in GRIDS for screen in self.screen_stack):
+            self.go(step)
 
     def _look_at_terminal(self) -> None:
         """Take in a size whose signal was not noticed; on a busy machine one of two in a row can be."""
@@ -203,12 +315,23 @@ class Headsurgeon(PaintedApp[str]):
         if live.session == self.begun:
             with suppress(OSError, TimeoutExpired):
                 await asyncio.to_thread(live.discard)
-        self.load_error = live.chart.message
+        trial = self.trial_of_session()
         self.state = None
         self.notice = ("", "")
-        self.go(LOAD)
+        if trial is not None:
+            self.open_trial(trial)
+            self.say(live.chart.message, "$warm")
+        else:
+            self.load_error = live.chart.message
+            self.go(LOAD)
+
+    @property
+    def _shows_trial(self) -> bool:
+        return any(isinstance(screen, StepScreen) and screen.step == TRIAL for screen in self.screen_stack)
 
     def look_for_worker(self) -> None:
+        if self._shows_trial and self.trial is not None and self.trial.look_for_worker():
+            self.draw()
         if self.state is not None and self.state.live.look_for_worker():
             self.draw()
 
@@ -237,9 +360,9 @@ class Headsurgeon(PaintedApp[str]):
         while len(self.screen_stack) > 1 and not isinstance(self.screen, StepScreen):
             self.pop_screen()
         if len(self.screen_stack) > 1:
-            self.switch_screen(_screen(step))
+            self.switch_screen(screen_of(step))
         else:  # Textual's own first screen stays below
-            self.push_screen(_screen(step))
+            self.push_screen(screen_of(step))
         self._mind_size(self.size)
 
     def open_palette(self, step: str) -> None:
@@ -273,7 +396,7 @@ class Headsurgeon(PaintedApp[str]):
         from tui.copying import write_copy
 
         self.copy_to_clipboard(text)
-        self._write("copied, also to {}", lambda folder: write_copy(folder, text))
+        self.write("copied, also to {}", lambda folder: write_copy(folder, text))
 
     def screenshot(self, step: str) -> None:
         """Write what the screen shows to two files."""
@@ -282,15 +405,16 @@ class Headsurgeon(PaintedApp[str]):
         svg = self.export_screenshot(title="headsurgeon")
         text = "".join(f"{strip.text.rstrip()}\n" for strip in self.screen._compositor.render_strips())
 
-        self._write("written: {} and .txt", lambda folder: write_screenshot(folder, step, svg, text))
+        self.write("written: {} and .txt", lambda folder: write_screenshot(folder, step, svg, text))
 
-    def _write(self, words: str, write: Callable[[Path], Path]) -> None:
+    def write(self, words: str, write: Callable[[Path], Path]) -> None:
         """Write something and say where it is (``{}`` in ``words``), or why that was not possible."""
         from engine.errors import InputError
         from tui.copying import folder_for, short
 
         try:
-            path = write(folder_for(self.state.live.session if self.state else None))
+            owners = [screen.owner() for screen in self.screen_stack if isinstance(screen, StepScreen)]
+            path = write(folder_for(owners[-1] if owners else None))
             self.say(words.format(short(path, self.size.width - len(words))))
         except (OSError, InputError) as error:
             self.say(f"not written: {error}", "$warm")
@@ -348,30 +472,13 @@ class Headsurgeon(PaintedApp[str]):
 
     def leave(self) -> None:
         """Leave the app. A pass goes on; a worker without one is let go."""
-        self.exit(self.state.live.farewell() if self.state is not None else "")
-
-
-def _screen(step: str) -> StepScreen:
-    """A fresh screen; each is imported when it is first shown."""
-    if step == LOAD:
-        from tui.screens.load import LoadScreen
-
-        return LoadScreen()
-    if step == DIAGNOSE:
-        from tui.screens.diagnose import DiagnoseScreen
-
-        return DiagnoseScreen()
-    if step == TARGET:
-        from tui.screens.target import TargetScreen
-
-        return TargetScreen()
-    if step == OPERATE:
-        from tui.screens.operate import OperateScreen
-
-        return OperateScreen()
-    from tui.screens.record import RecordScreen
-
-    return RecordScreen()
+        if self.trial is not None:
+            self.trial.look_for_worker()
+        of_trial = self.trial is not None and self.trial_of_session() == self.trial.trial.folder
+        words = [self.state.live.farewell()] if self.state is not None and not of_trial else []
+        if self.trial is not None and (of_trial or self.trial.alive or not words):
+            words.append(self.trial.farewell())
+        self.exit("\n".join(words))
 
 
 def run(*, demo: bool = False, session: Path | None = None, root: Path | None = None) -> int:

@@ -12,6 +12,9 @@ from tui.themes import THEMES
 
 LOAD, DIAGNOSE, TARGET, OPERATE, RECORD = STEPS = ("load", "diagnose", "target", "operate", "record")
 GRIDS = (DIAGNOSE, TARGET, OPERATE, RECORD)
+PLANS, TRIAL, COMPARISON = BESIDE = ("plans", "trial", "comparison")
+"""What step 1 opens into besides a session."""
+SCREENS = (*STEPS, *BESIDE)
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,30 @@ COMMANDS = (
     Command("new", "n", "new", "Type a model for a new session: demo, a local folder or a hub name", (LOAD,), 2),
     Command("demo", "d", "demo patient", "Begin a new session on the demo patient", (LOAD,), 3),
     Command("replay", "p", "replay", "Replay the chosen session from its journal", (LOAD,), 4),
+    Command("plans", "P", "plans", "Plans of several arms: the built-in ones, or a file of your own", (LOAD,), 5),
+    Command("mark", "space", "mark", "Mark the chosen session, or take the mark off", (LOAD,)),
+    Command("comparison", "c", "compare", "Compare the marked sessions side by side", (LOAD,)),
     Command("rename", "R", "rename", "Give the chosen session's folder another name", (LOAD,)),
     Command("delete", "D", "delete", "Delete the chosen session with all its files", (LOAD,)),
+    # plans
+    Command("begin", "enter", "begin", "Begin the chosen plan; asks for its corpora and the device", (PLANS,), 1),
+    Command("patient", "m", "patient", "Name the patient that the plan is for", (PLANS,), 2),
+    Command("own_plan", "o", "own file", "Take a plan file of your own into the list", (PLANS,), 3),
+    # a trial
+    Command("choose", "enter", "open", "Open the chosen run's session", (TRIAL,), 1),
+    Command("replay", "p", "replay", "Replay the chosen run from its journal", (TRIAL,)),
+    Command("comparison", "c", "compare", "Compare the arms side by side", (TRIAL,), 2),
+    Command("worker", "r", "resume", "Start a worker; it goes on with what is left", (TRIAL,), 3),
+    Command("stop_trial", "s", "stop", "End the trial's worker in order; it can be resumed", (TRIAL,), 4),
+    # a comparison
+    Command("write_table", "w", "write", "Write the table to two files, as Markdown and as CSV", (COMPARISON,), 1),
+    Command("seeds", "v", "each session", "Arms over their seeds, or each session by itself", (COMPARISON,), 2),
+    Command("left", "left,h", "left", "One column back", (COMPARISON,)),
+    Command("right", "right,l", "right", "One column on", (COMPARISON,)),
+    Command("up", "up,k", "up", "One row up", (COMPARISON,)),
+    Command("down", "down,j", "down", "One row down", (COMPARISON,)),
+    Command("page_down", "pagedown,space", "page down", "A page down", (PLANS, COMPARISON)),
+    Command("page_up", "pageup", "page up", "A page up", (PLANS, COMPARISON)),
     # step 3
     Command("take", "space", "toggle", "Take this head in or out; with a block, the whole block", (TARGET,), 2),
     Command("sick", "s", "sick", "Choose all sick heads", (TARGET,), 3),
@@ -159,20 +184,22 @@ COMMANDS = (
     Command("forward", "enter", "record", "On to the record, once the pass has ended", (OPERATE,), 5),
     Command("back", "escape", "back", "Back to the step before, or out of a line being typed", GRIDS, 7),
     Command("back", "escape", "back", "Back to the list from the line being typed", (LOAD,)),
+    Command("back", "escape", "back", "Back to where this was opened from", BESIDE, 7),
+    Command("to_trial", "0", "trial", "To the trial that this session belongs to", (LOAD, *GRIDS)),
     Command("worker", "r", "worker", "Start a worker; it goes on with an unfinished pass", (DIAGNOSE, TARGET, RECORD)),
     Command("worker", "r", "resume", "Start a worker, or end one that hangs; it goes on with the pass", (OPERATE,), 1),
     *(
-        Command(f"step({n})", str(n), name, f"To step {n}, {name.capitalize()}", STEPS)
+        Command(f"step({n})", str(n), name, f"To step {n}, {name.capitalize()}", SCREENS)
         for n, name in enumerate(STEPS, 1)
     ),
-    Command("copy", "y", "copy", "Copy the head's figures or the session's path, and write them to a file", STEPS),
-    Command("screenshot", "Y", "screenshot", "Write this screen to two files, as SVG and as text", STEPS),
-    Command("theme", "T", "theme", "Next theme: dark, light, high contrast, safe for colour-blind eyes", STEPS),
-    *(Command(f"use_theme('{name}')", "", f"{name} theme", f"Use the {name} theme", STEPS) for name in THEMES),
-    Command("redraw", "ctrl+l", "redraw", "Draw the whole screen again", STEPS),
-    Command("palette", "colon,ctrl+p", "commands", "Find a command by name", STEPS),
-    Command("help", "question_mark", "help", "What this screen shows and all its keys", STEPS, 8),
-    Command("leave", "q", "leave", "Leave; a running pass goes on", STEPS, 9),
+    Command("copy", "y", "copy", "Copy the head's figures or the session's path, and write them to a file", SCREENS),
+    Command("screenshot", "Y", "screenshot", "Write this screen to two files, as SVG and as text", SCREENS),
+    Command("theme", "T", "theme", "Next theme: dark, light, high contrast, safe for colour-blind eyes", SCREENS),
+    *(Command(f"use_theme('{name}')", "", f"{name} theme", f"Use the {name} theme", SCREENS) for name in THEMES),
+    Command("redraw", "ctrl+l", "redraw", "Draw the whole screen again", SCREENS),
+    Command("palette", "colon,ctrl+p", "commands", "Find a command by name", SCREENS),
+    Command("help", "question_mark", "help", "What this screen shows and all its keys", SCREENS, 8),
+    Command("leave", "q", "leave", "Leave; a running pass goes on", SCREENS, 9),
 )
 SHOWN = 7
 """More than this does not fit 80 columns."""
@@ -232,7 +259,7 @@ def key_table() -> str:
     rows = ["| key | does | steps |", "| --- | --- | --- |"]
     for command in dict.fromkeys((c.display, c.help) for c in COMMANDS if c.keys):
         screens = [s for c in COMMANDS if (c.display, c.help) == command for s in c.screens]
-        steps = "all" if set(screens) == set(STEPS) else ", ".join(s.capitalize() for s in STEPS if s in screens)
+        steps = "all" if set(screens) == set(SCREENS) else ", ".join(s.capitalize() for s in SCREENS if s in screens)
         keys = " ".join(f"`{key}`" for key in command[0].split(" "))
         rows.append(f"| {keys} | {command[1]} | {steps} |")
     return "\n".join(rows)

@@ -13,7 +13,7 @@ from typing import Any
 from textual.keys import Keys, format_key
 
 from engine.errors import InputError
-from tui.commands import COMMANDS, STEPS, Table, commands_of, key_name, remapped
+from tui.commands import COMMANDS, SCREENS, Table, commands_of, key_name, remapped
 from tui.palette import GLYPHS
 from tui.themes import THEMES
 
@@ -117,7 +117,7 @@ def _keys(value: object) -> KeyMap:
     everywhere: dict[tuple[str, str], str] = {}
     single: dict[tuple[str, str], str] = {}
     for name, entry in value.items():
-        if name in STEPS and isinstance(entry, dict):
+        if name in SCREENS and isinstance(entry, dict):
             for command, keys in entry.items():
                 _known(command, name)
                 single[name, command] = _written(f"keys.{name}.{command}", keys)
@@ -165,7 +165,7 @@ def _is_key(key: str) -> bool:
 
 
 def _refuse_clashes(table: Table) -> None:
-    for screen in STEPS:
+    for screen in SCREENS:
         taken: dict[str, str] = {}
         for command in commands_of(screen, table):
             for key in command.all_keys:
@@ -189,7 +189,7 @@ def shown(settings: Settings) -> str:
         "# Keys by screen. A name on its own under [keys] sets the key on every screen that has the command;",
         '# several keys are written as ["t", "f5"].',
     ]
-    for screen in STEPS:
+    for screen in SCREENS:
         lines += ["", f"[keys.{screen}]"]
         for command in filter(lambda c: c.keys, commands_of(screen, settings.table)):
             keys = [_quoted(_short(key)) for key in command.all_keys]

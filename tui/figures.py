@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,21 @@ def side_by_side(left: list[Line], right: list[Line], width: int) -> list[Line]:
 def row(name: str, *parts: Part, width: int = 11) -> Line:
     """A named figure."""
     return line((f" {name:<{width}}", QUIET), *parts)
+
+
+def wrapped(label: str, text: str, width: int, style: str) -> list[Line]:
+    """A named text, broken to the width."""
+    return [row(plain(label, 10) if i == 0 else "", (part, style)) for i, part in enumerate(_parts(text, width - 12))]
+
+
+def paragraph(text: str, width: int, style: str = "") -> list[Line]:
+    """A text on lines of its own, broken to the width."""
+    return [line((f" {part}", style)) for part in _parts(text, width - 1)]
+
+
+def _parts(text: str, room: int) -> list[str]:
+    whole = plain(" ".join(text.split()), 2000)
+    return textwrap.wrap(whole, max(20, room), break_on_hyphens=False) or [""]
 
 
 def rule(width: int) -> Line:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.commands import DIAGNOSE, GRIDS, LOAD, OPERATE, RECORD, TARGET, Command
+from tui.commands import COMPARISON, DIAGNOSE, GRIDS, LOAD, OPERATE, PLANS, RECORD, TARGET, TRIAL, Command
 
 PAGES = {
     LOAD: (
@@ -12,7 +12,10 @@ PAGES = {
         "fast as you like, and changes nothing. {new} begins a new one: while a model is typed, the list offers "
         "patients of past sessions, models in the hub's cache and folders (↑↓ takes one, tab completes), and its "
         "config alone tells shape and memory. Device and dtype are asked. {rename} gives a session's folder another "
-        "name.",
+        "name.\n\n"
+        "{plans} lists plans of several arms. What one of them has begun is a trial: one row here, marked ▸, with a "
+        "session for each arm and seed inside. {mark} marks sessions or trials with *, and {comparison} puts the "
+        "marked ones side by side. {to_trial} goes back to the trial that was open.",
     ),
     DIAGNOSE: (
         "Diagnose",
@@ -66,6 +69,36 @@ PAGES = {
         "alone; {per_target}, {columns} and {history} show targets, columns and checks in full. {attention} shows "
         "where a head looks now. {generate} lets the model go on with the prompts; {texts} shows the pairs, before "
         "and after.",
+    ),
+    PLANS: (
+        "Plans",
+        "A plan is an experiment: a question, arms that differ in one thing, corpora by name, and seeds. Each arm is "
+        "run once per seed, one after the other, each as a session of its own; then they are compared. Beside the "
+        "list stands what the plan would run on the patient, or why it cannot. {patient} names another patient; "
+        "without a name, the plan's own. {own_plan} takes a TOML file of your own (`headsurgeon plans NAME` prints a "
+        "built-in one, to begin from).\n\n"
+        "{begin} asks for a source for each corpus that the plan names, for texts to diagnose on, the device and the "
+        "dtype, and then begins. {page_down} and {page_up} scroll what is told of the plan.",
+    ),
+    TRIAL: (
+        "Trial",
+        "One row per run. Healthy is the count of heads at stock and now; woken the targets that are no longer sick; "
+        "perplexity that of the held-out part, stock and at the last check or at the end; drift the largest change "
+        "of BOS mass in a head outside the pass's zone. A run that fails says why, and the next one begins. The time "
+        "left supposes that all runs take as long as those that are done.\n\n"
+        "{choose} opens a run's session as any other, also while it runs; from there {back} at Diagnose leads back. "
+        "Leaving does not stop the trial. {stop_trial} ends its worker in order: at most the steps since the last "
+        "check are done again when {worker} has it go on. {comparison} compares the arms as far as they have come; "
+        "{replay} tells a run again.",
+    ),
+    COMPARISON: (
+        "Comparison",
+        "Figures in rows, sessions or arms in columns. Where an arm has several seeds, "
+        "its column holds the mean and the standard deviation over them; {seeds} shows each session by itself. Figures "
+        "with arrows are stock, after the cut where it was measured, and after. Below the figures stands what all "
+        "share, what came of each arm, and what keeps the columns from being compared figure by figure.\n\n"
+        "{left} and {right} move by a column, {up} and {down} by a row, {page_down} and {page_up} by a page. "
+        "{write_table} writes every session's figures to a Markdown and a CSV file, and those of arms to a text.",
     ),
 }
 REPLAY = (

@@ -34,6 +34,12 @@ def complete_path(typed: str) -> str:
     return os.path.commonprefix(found) if found else typed  # noqa: RUF071 (by character is what is wanted)
 
 
+def complete_model(typed: str) -> str:
+    """The name of a patient, lengthened as far as only one way leads on: of a cached model, else a folder."""
+    found = [name for name in ("demo", *cached_models()) if typed and name.startswith(typed)]
+    return os.path.commonprefix(found) if found else complete_path(typed)  # noqa: RUF071
+
+
 def hub_cache() -> Path:
     """Where the hub's library keeps what it has downloaded."""
     chosen = os.environ.get("HF_HUB_CACHE")

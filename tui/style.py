@@ -25,7 +25,13 @@ OptionList > .option-list--option-highlighted, OptionList:focus > .option-list--
 }
 #plan { max-height: 100%; }
 OptionList:nocolor > .option-list--option-highlighted { text-style: bold reverse; }
-#list-title { height: auto; }
+#list-title, #question { height: auto; }
+#plans { width: 19; }
+#told { width: 1fr; height: 100%; border-left: solid $rule; scrollbar-size-vertical: 1; }
+#plan-lines { height: auto; }
+#runs { scrollbar-size-vertical: 1; }
+#run { height: 3; }
+#table { height: 1fr; }
 #expression-line, #model-line { height: 1; }
 #expression-label, #model-label { width: auto; }
 #expression, #model { width: 1fr; }

@@ -9,18 +9,22 @@ by rule, so that tests can derive what a screen must show:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from engine import events
-from engine.chart import Chart
+from engine.chart import Chart, read_chart
 from engine.drift import column_means, drift
 from engine.heads import Head, HeadMap, ProbeText, Rows, Thresholds
 from engine.journal import Writer
+from engine.protocol import Protocol, runs_of
+from engine.record import save
 from engine.session import Session
 from engine.targets import Model, resolve, zone_of, zones
+from engine.trial import Trial, create_trial
 
 LAYERS, HEADS = 24, 16
 T = Thresholds()
@@ -215,6 +219,33 @@ def write_session(root: Path, name: str = "2026-11-30-bloom-story-a1f3", until: 
         append(session, operation(until))
         if ended:
             append(session, ending())
+    return session
+
+
+def write_trial(root: Path, arms: tuple[str, ...] = ("cut", "control"), seeds: tuple[int, ...] = (1, 2)) -> Trial:
+    """A trial none of whose runs has begun: every arm operates on ``sick & band``, one named control without a cut."""
+    values = {name: PLAN[name] for name in ("targets", "corpus", "steps", "check_every")}
+    protocol = Protocol.model_validate(
+        {
+            "name": "wake",
+            "folder": root,
+            "title": "Does it wake",
+            "question": "Does training alone wake them?",
+            "seeds": list(seeds),
+            "arm": [{"name": name, "pass": [{**values, "reinit": name != "control"}]} for name in arms],
+        }
+    )
+    return create_trial(root, protocol, runs_of(protocol, "bloom-story"))
+
+
+def carry(trial: Trial, index: int, until: int = STEPS, ended: bool = True) -> Session:
+    """Tell a run of a trial up to a step, or to its end."""
+    session = trial.begin(trial.runs[index])
+    append(session, itertools.islice(beginning(session.id), 1, None))
+    append(session, operation(until))
+    if ended:
+        append(session, itertools.chain(ending(), [events.Closed()]))
+        save(session, read_chart(session))
     return session
 
 

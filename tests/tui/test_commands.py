@@ -3,28 +3,41 @@ import re
 
 import pytest
 
-from tui.commands import COMMANDS, SHOWN, STEPS, bindings_of, commands_of, key_line, key_name, key_of, remapped
+from tui.commands import COMMANDS, GRIDS, SCREENS, SHOWN, bindings_of, commands_of, key_line, key_name, key_of, remapped
 from tui.help import page
 from tui.screens.base import StepScreen
+from tui.screens.comparison import ComparisonScreen
 from tui.screens.diagnose import DiagnoseScreen
 from tui.screens.load import LoadScreen
 from tui.screens.operate import OperateScreen
+from tui.screens.plans import PlansScreen
 from tui.screens.record import RecordScreen
 from tui.screens.target import TargetScreen
+from tui.screens.trial import TrialScreen
 
-SCREENS: dict[str, type[StepScreen]] = {
-    s.step: s for s in (LoadScreen, DiagnoseScreen, TargetScreen, OperateScreen, RecordScreen)
+CLASSES: dict[str, type[StepScreen]] = {
+    s.step: s
+    for s in (
+        LoadScreen,
+        DiagnoseScreen,
+        TargetScreen,
+        OperateScreen,
+        RecordScreen,
+        PlansScreen,
+        TrialScreen,
+        ComparisonScreen,
+    )
 }
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", SCREENS)
 def test_every_command_of_a_screen_has_an_action(step: str) -> None:
     for command in commands_of(step):
         name = command.id.partition("(")[0]
-        assert inspect.isfunction(getattr(SCREENS[step], f"action_{name}", None)), f"{step}: {command.id}"
+        assert inspect.isfunction(getattr(CLASSES[step], f"action_{name}", None)), f"{step}: {command.id}"
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", SCREENS)
 def test_no_key_means_two_things_on_one_screen(step: str) -> None:
     keys = [key for command in commands_of(step) for key in command.all_keys]
     assert len(keys) == len(set(keys))
@@ -34,7 +47,7 @@ def test_no_key_means_two_things_on_one_screen(step: str) -> None:
     assert len(names) == len(set(names)) and all(re.fullmatch(r"[a-z0-9_-]+", name) for name in names)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", SCREENS)
 def test_the_key_line_fits_80_columns_and_always_tells_how_to_get_help_and_leave(step: str) -> None:
     shown = key_line(step)
     assert len(shown) <= SHOWN
@@ -61,20 +74,23 @@ def test_a_command_of_several_screens_may_have_another_key_on_one() -> None:
     assert [c.name for c in commands_of("record", table)] == [c.name for c in commands_of("record")]
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", SCREENS)
 def test_the_help_page_names_every_key_as_it_is_now(step: str) -> None:
     names = sorted({command.name for command in commands_of(step) if command.keys})
     keys = {(step, name): chr(0x4E00 + number) for number, name in enumerate(names)}  # one sign that no word has
     _, text = page(step, commands_of(step, remapped(keys)))
     found = {names[ord(sign) - 0x4E00] for sign in text if "\u4e00" <= sign < "\u9fff"}
     told = {
-        "load": {"choose", "replay", "new", "rename"},
+        "load": {"choose", "replay", "new", "rename", "plans", "mark", "comparison"},
         "diagnose": {"view", "view_back", "distribution", "attention", "contributions", "generate", "texts"},
         "target": {"view", "view_back", "distribution", "attention", "contributions", "expression", "plan_file"},
         "operate": {"view", "smaller", "worker", "history"},
         "record": {"view", "view_back", "attention", "contributions", "generate", "texts", "difference"},
+        "plans": {"begin", "patient", "own_plan"},
+        "trial": {"choose", "stop_trial", "worker", "comparison"},
+        "comparison": {"left", "right", "write_table"},
     }[step]
-    replay = {"replay_pause", "replay_next", "replay_faster", "replay_slower"} if step != "load" else set()
+    replay = {"replay_pause", "replay_next", "replay_faster", "replay_slower"} if step in GRIDS else set()
     assert found >= told | replay
     assert "{" not in text
 

@@ -11,7 +11,7 @@ from engine.errors import InputError
 from tests.tui import story
 from tests.tui.conftest import Idle, settled, until
 from tui.app import Headsurgeon
-from tui.commands import STEPS, commands_of
+from tui.commands import SCREENS, commands_of
 from tui.config import Settings, config_path, read_settings, settings_of, shown
 
 
@@ -76,12 +76,12 @@ def test_keys_for_all_screens_and_for_one(file: Path) -> None:
     file.write_text('theme = "light"\nmouse = true\n[keys]\nfiles = ["F", "f5"]\nrecord.files = ";"\n')
     settings = read_settings()
     assert (settings.theme, settings.mouse) == ("light", True)
-    keys = {screen: c.keys for screen in STEPS for c in commands_of(screen, settings.table) if c.name == "files"}
+    keys = {screen: c.keys for screen in SCREENS for c in commands_of(screen, settings.table) if c.name == "files"}
     assert keys == dict.fromkeys(("diagnose", "target", "operate"), "F,f5") | {"record": ";"}
 
 
 def test_a_comma_is_a_key_too() -> None:
-    assert settings_of({"keys": {"load": {"new": [",", " "]}}}).keymap == {"load.new": "comma,space"}
+    assert settings_of({"keys": {"trial": {"worker": [",", " "]}}}).keymap == {"trial.worker": "comma,space"}
 
 
 def test_two_commands_may_swap_their_keys() -> None:
@@ -95,7 +95,7 @@ def test_what_is_shown_can_be_read_again(file: Path) -> None:
     text = shown(settings)
     again = settings_of(tomllib.loads(text))
     assert (again.theme, again.glyphs, again.mouse) == ("colour-blind", "ascii", False)
-    for screen in STEPS:
+    for screen in SCREENS:
         before, after = ([(c.name, c.display) for c in commands_of(screen, s.table)] for s in (settings, again))
         assert before == after
     assert 'take = ";"' in text and 'help = ["#", "f1"]' in text

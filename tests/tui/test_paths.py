@@ -5,7 +5,7 @@ import pytest
 
 from engine.errors import InputError
 from tui.drylook import look, needs, shape_line
-from tui.paths import cached_config, cached_models, candidates, complete_path, config_of
+from tui.paths import cached_config, cached_models, candidates, complete_model, complete_path, config_of
 
 CONFIG = {
     "model_type": "bloom",
@@ -47,6 +47,8 @@ def test_folders_are_completed_as_far_as_one_way_leads_on(tmp_path: Path, monkey
 def test_the_hub_s_cache_is_read_without_its_library(hub: Path) -> None:
     assert cached_models() == ["some/empty", "some/tiny-model"]
     assert cached_config("some/empty") is None
+    assert complete_model("so") == "some/" and complete_model("some/t") == "some/tiny-model"
+    assert complete_model("d") == "demo" and complete_model("") == ""
     assert config_of("some/tiny-model") == CONFIG and config_of("nobody/nothing") is None
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from textual.content import Content
 
 from engine import events
 from engine.heads import Head
@@ -335,7 +336,7 @@ async def test_what_comes_in_while_the_app_is_taken_down_is_not_drawn(
 
         async def half_down() -> None:
             await screen.query_one("#sessions").remove()
-            screen._show(past, live=False)  # as the thread that reads the records does
+            screen._show(past.session, Content(""), past)  # as the thread that reads the records does
             await take_down()
 
         monkeypatch.setattr(app, "_close_all", half_down)

@@ -87,3 +87,24 @@ async def test_every_step_looks_as_it_did(
                         ways[step]["16 colours"] = cells(pilot, "standard")
     for step, shown in ways.items():
         compare(f"{name}-{step}-{size}", picture({way: shown[way] for way in WAYS}))
+
+
+async def test_plans_a_trial_and_a_comparison_look_as_they_did(
+    tmp_path: Path, workers: list[Idle], still: pytest.MonkeyPatch
+) -> None:
+    still.setattr(journal, "now", lambda: "2026-11-30T12:00:00.000+00:00")
+    trial = story.write_trial(tmp_path)
+    for index in (0, 2):
+        story.carry(trial, index)
+    story.carry(trial, 1, 20, ended=False)
+    async with Headsurgeon(tmp_path, trial.folder).run_test(size=(80, 24)) as pilot:
+        for screen, keys, words in (
+            ("trial", ["down"], "2 of 4 done"),
+            ("comparison", ["c"], "columns 1"),
+            ("plans", ["escape", "escape", "P", "down"], "Does training alone"),
+        ):
+            await pilot.press(*keys)
+            await until(pilot, words)
+            await at_rest(pilot)
+            ways = {"dark": cells(pilot, "256"), "16 colours": cells(pilot, "standard")}
+            compare(f"{screen}-80x24", picture(ways))

@@ -17,6 +17,21 @@ def test_importing_the_app_loads_no_torch_and_nothing_that_the_first_paint_can_w
     assert not loaded_by("import tui.app") & {*HEAVY, *LATE}
 
 
-@pytest.mark.parametrize("screen", ["load", "diagnose", "target", "operate", "record", "windows", "planform"])
+@pytest.mark.parametrize(
+    "screen",
+    [
+        "load",
+        "diagnose",
+        "target",
+        "operate",
+        "record",
+        "windows",
+        "planform",
+        "plans",
+        "planbegin",
+        "trial",
+        "comparison",
+    ],
+)
 def test_no_screen_loads_torch(screen: str) -> None:
     assert not loaded_by(f"import tui.screens.{screen}, tui.estimate, engine.preflight, psutil") & set(HEAVY)

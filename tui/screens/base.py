@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widgets import Static
 
-from tui.commands import LOAD, STEPS, Command, key_line, key_of
+from tui.commands import BESIDE, DIAGNOSE, LOAD, STEPS, TRIAL, Command, key_line, key_of
 from tui.figures import QUIET, Line, Part, line, patient_line
 from tui.grid import HeadGrid
 from tui.palette import fit, plain
@@ -16,12 +16,13 @@ from tui.themes import THEMES
 
 if TYPE_CHECKING:
     from engine.chart import Chart
+    from engine.session import Session
     from tui.app import Headsurgeon
     from tui.state import State
 
 
 class StepScreen(Screen[None]):
-    """One of the five steps."""
+    """One of the five steps, or what step 1 opens into."""
 
     AUTO_FOCUS = ""
     step: ClassVar[str]
@@ -64,7 +65,7 @@ class StepScreen(Screen[None]):
 
     def draw(self) -> None:
         """Show everything as it stands now. Called on every change; only what differs reaches the terminal."""
-        if self.here and (self.surgeon.state is not None or self.step == LOAD):
+        if self.here and (self.surgeon.state is not None or self.step in (LOAD, *BESIDE)):
             self._draw()
 
     @property
@@ -88,16 +89,23 @@ class StepScreen(Screen[None]):
         steps: list[Part] = []
         for number, name in enumerate(STEPS, 1):
             text = f"{number} {name.capitalize()}"
-            here = name == self.step
+            here = name == (LOAD if self.step in BESIDE else self.step)
             if loose:
                 steps += [(f" {text} ", "$strong bold reverse" if here else QUIET), ("▸", QUIET) if number < 5 else ""]
             else:
                 steps.append((f" {text}" if number > 1 else text, "$strong bold reverse" if here else QUIET))
         steps.append(" ")
         room = width - sum(len(part if isinstance(part, str) else part[0]) for part in steps) - 2
+        return line(f" {fit(self.title_of(), max(8, room))} ", *steps)
+
+    def title_of(self) -> str:
+        """What the header says at the left."""
         state = self.surgeon.state
-        name = fit(patient_line(state.live.chart) if state else "headsurgeon", max(8, room))
-        return line(f" {name} ", *steps)
+        return patient_line(state.live.chart) if state else "headsurgeon"
+
+    def owner(self) -> Session | None:
+        """Whose exports take what is copied or written from here."""
+        return self.surgeon.state.live.session if self.surgeon.state else None
 
     def message(self) -> Line:
         """One line: what the operator must know first."""
@@ -148,10 +156,26 @@ class StepScreen(Screen[None]):
         self.surgeon.go(STEPS[STEPS.index(self.step) + 1])
 
     def action_back(self) -> None:
-        self.surgeon.go(STEPS[STEPS.index(self.step) - 1])
+        trial = self.surgeon.trial_of_session() if self.step == DIAGNOSE else None
+        if trial is None:
+            self.surgeon.go(STEPS[STEPS.index(self.step) - 1])
+        else:
+            self.surgeon.open_trial(trial)
 
     def action_step(self, number: int) -> None:
-        self.surgeon.go(STEPS[number - 1])
+        if self.surgeon.state is None and number > 1:
+            self.surgeon.say("open a session first")
+        else:
+            self.surgeon.go(STEPS[number - 1])
+
+    def action_to_trial(self) -> None:
+        trial = self.surgeon.trial_of_session()
+        if trial is not None:
+            self.surgeon.open_trial(trial)
+        elif self.surgeon.trial is not None:
+            self.surgeon.go(TRIAL)
+        else:
+            self.surgeon.say("this session belongs to no trial")
 
     def action_theme(self) -> None:
         names = list(THEMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import ClassVar
 
 from textual import events
@@ -14,13 +15,13 @@ from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from engine.errors import InputError
-from engine.session import Session, list_sessions
-from tui.commands import DIAGNOSE, LOAD, bindings_of
+from engine.session import PROTOCOL, Session, list_sessions
+from tui.commands import DIAGNOSE, LOAD, PLANS, bindings_of
 from tui.devices import Device, devices
 from tui.drylook import DryLook, free_line, look, memory_line, shape_line
 from tui.figures import QUIET, STRONG, Line, Part, joined, line
 from tui.palette import plain
-from tui.past import Past, read_past
+from tui.past import Past, PastTrial, is_trial, read_past, read_trial
 from tui.paths import cached_models, candidates, complete_path
 from tui.plans import absolute
 from tui.screens.base import StepScreen
@@ -28,6 +29,7 @@ from tui.screens.begin import BeginWindow, Choice
 from tui.screens.lines import LineWindow
 from tui.screens.windows import Ask
 
+HELD = "a worker is at work on this: open it and stop there first"
 RECENT = 12
 """Patients of past sessions that are offered first."""
 
@@ -44,7 +46,11 @@ class LoadScreen(StepScreen):
     def __init__(self) -> None:
         super().__init__()
         self.sessions: list[Session] = []
+        """Sessions, and trials as the folders that they are."""
         self.pasts: dict[str, Past] = {}
+        self.marked: set[str] = set()
+        """Ids of those that are to be compared."""
+        self.lines: dict[str, Line] = {}
         self.devices: list[Device] = []
         self.hub: list[str] = []
         self.offered: list[str] = []
@@ -74,7 +80,8 @@ class LoadScreen(StepScreen):
 
     def _list(self, at: int = 0) -> None:
         """Show the sessions' names at once, and read their records off the screen's own thread."""
-        self.sessions = list_sessions(self.surgeon.root)
+        self.sessions = listed(self.surgeon.root)
+        self.marked &= {session.id for session in self.sessions}
         options = self.query_one("#sessions", OptionList)
         options.clear_options()
         options.add_options(Option(line(f" {plain(session.id)}"), id=session.id) for session in self.sessions)
@@ -98,17 +105,33 @@ class LoadScreen(StepScreen):
         """Read the records one by one, so that a long list shows at once."""
         worker = get_current_worker()
         for session in self.sessions:
-            past = read_past(session)
-            live = session.holder() is not None
+            live, width = session.holder() is not None, self.app.size.width
+            past = None
+            if is_trial(session):
+                try:
+                    shown = trial_line(read_trial(session), live, width)
+                except (OSError, ValueError, KeyError, TypeError):
+                    shown = line((f" {plain(session.id, 60)}: its {PROTOCOL} is damaged", "$warm"))
+            else:
+                past = read_past(session)
+                shown = session_line(past, live, width)
             if worker.is_cancelled:  # another step is on the screen by now
                 return
-            self.app.call_from_thread(self._show, past, live)
+            self.app.call_from_thread(self._show, session, shown, past)
 
-    def _show(self, past: Past, live: bool) -> None:
-        self.pasts[past.session.id] = past
-        if self.here and past.session in self.sessions:
-            options = self.query_one("#sessions", OptionList)
-            options.replace_option_prompt(past.session.id, session_line(past, live, self.app.size.width))
+    def _show(self, session: Session, shown: Line, past: Past | None) -> None:
+        if past is not None:
+            self.pasts[session.id] = past
+        self.lines[session.id] = shown
+        self._show_row(session)
+
+    def _show_row(self, session: Session) -> None:
+        """Show a row as it was read, with its mark."""
+        if self.here and session in self.sessions:
+            shown = self.lines.get(session.id, line(f" {plain(session.id)}"))
+            if session.id in self.marked:
+                shown = line(("*", STRONG)) + shown[1:]
+            self.query_one("#sessions", OptionList).replace_option_prompt(session.id, shown)
 
     def _look_around(self) -> None:
         """Devices and cached models; the driver's tool may take a second."""
@@ -149,14 +172,39 @@ class LoadScreen(StepScreen):
         return self.sessions[at] if at is not None and at < len(self.sessions) else None
 
     def action_choose(self) -> None:
-        if self.chosen is not None:
+        if self.chosen is not None and is_trial(self.chosen):
+            self.surgeon.open_trial(self.chosen.folder)
+        elif self.chosen is not None:
             self.surgeon.open_session(self.chosen)
 
     def on_option_list_option_selected(self) -> None:
         self.action_choose()
 
+    def action_plans(self) -> None:
+        self.surgeon.go(PLANS)
+
+    def action_mark(self) -> None:
+        session = self.chosen
+        if session is not None:
+            self.marked ^= {session.id}
+            self._show_row(session)
+            self.surgeon.say(f"{len(self.marked)} marked: {self.key('comparison')} compares" if self.marked else "")
+
+    def action_comparison(self) -> None:
+        chosen = [session for session in reversed(self.sessions) if session.id in self.marked]
+        if not chosen and self.chosen is not None and is_trial(self.chosen):
+            chosen = [self.chosen]
+        sessions = [inner for session in chosen for inner in sessions_of(session)]
+        if len(sessions) > 1 or (chosen and sessions and is_trial(chosen[0])):
+            title = plain(chosen[0].id, 40) if len(chosen) == 1 else f"{len(sessions)} sessions"
+            self.surgeon.compare(sessions, title, LOAD)
+        else:
+            self.surgeon.say(f"mark two sessions or more, or a trial that has begun: {self.key('mark')} marks")
+
     def action_replay(self) -> None:
-        if self.chosen is not None:
+        if self.chosen is not None and is_trial(self.chosen):
+            self.surgeon.say(f"{self.key('choose')} opens the trial; its runs can be replayed there")
+        elif self.chosen is not None:
             self.surgeon.replay(self.chosen)
 
     def action_rename(self) -> None:
@@ -168,7 +216,7 @@ class LoadScreen(StepScreen):
             if name and name != session.id:
                 self._let_go(session)
                 session.folder.rename(session.folder.with_name(name))
-                names = [s.id for s in list_sessions(self.surgeon.root)]
+                names = [s.id for s in listed(self.surgeon.root)]
                 self._list(names.index(name))
 
         hint = "letters, digits, dots and dashes; the folder gets this name"
@@ -179,12 +227,12 @@ class LoadScreen(StepScreen):
         session = self.chosen
         if session is None:
             return
-        if session.holder() is not None:
-            self.surgeon.say("a worker holds this session: open it and stop there first")
+        if held(session):
+            self.surgeon.say(HELD)
             return
 
         def answered(yes: bool | None) -> None:
-            if yes and session.holder() is None:
+            if yes and not held(session):
                 self._let_go(session)
                 at = self.sessions.index(session)
                 session.discard()
@@ -192,13 +240,23 @@ class LoadScreen(StepScreen):
 
         files = [path for path in session.folder.rglob("*") if path.is_file()]
         size = sum(path.stat().st_size for path in files) / 1e6
-        question = f"Delete {plain(session.id, 60)} with its {len(files)} files, {size:.1f} MB? There is no way back."
+        count = len(sessions_of(session))
+        inner = f"{count} session{'s' * (count != 1)}, " if is_trial(session) else ""
+        question = (
+            f"Delete {plain(session.id, 60)} with its {inner}{len(files)} files, {size:.1f} MB? There is no way back."
+        )
         self.app.push_screen(Ask(question), answered)
 
     def _let_go(self, session: Session) -> None:
-        """Close a session that is open on the other steps."""
-        if self.surgeon.state is not None and self.surgeon.state.live.session == session:
+        """Close a session, or a trial and what is open of it."""
+        state, trial = self.surgeon.state, self.surgeon.trial
+        if state is not None and state.live.session.folder in (
+            session.folder,
+            *(s.folder for s in sessions_of(session)),
+        ):
             self.surgeon.state = None
+        if trial is not None and trial.trial.folder == session.folder:
+            self.surgeon.trial = None
 
     # a new one
 
@@ -289,14 +347,33 @@ class LoadScreen(StepScreen):
             self._title()
             self.draw()
 
-    def action_step(self, number: int) -> None:
-        if self.surgeon.state is not None:
-            super().action_step(number)
-        else:
-            self.surgeon.say("open a session first")
-
     def action_forward(self) -> None:
         self.surgeon.go(DIAGNOSE)
+
+
+def listed(root: Path) -> list[Session]:
+    """What the list shows, newest first by name: sessions, and trials instead of their sessions."""
+    found = [session for session in list_sessions(root) if not is_trial(Session(session.folder.parent))]
+    trials = [Session(path.parent.resolve()) for path in root.glob(f"*/{PROTOCOL}")]
+    return sorted({*found, *trials}, key=lambda session: session.id, reverse=True)
+
+
+def sessions_of(session: Session) -> list[Session]:
+    """The sessions that a row stands for: itself, or those of the trial that have begun, in the plan's order."""
+    if not is_trial(session):
+        return [session]
+    try:
+        from engine.trial import open_trial
+
+        return [inner for _, inner in open_trial(session.folder).begun()]
+    except InputError:
+        return []
+
+
+def held(session: Session) -> bool:
+    """Whether a worker holds a session, or a trial or one of its sessions."""
+    inner = session.folder.glob("*/worker.lock") if is_trial(session) else ()
+    return any(s.holder() is not None for s in (session, *(Session(path.parent) for path in inner)))
 
 
 def columns(width: int, name: str, patient: str, state: str, healthy: str, changed: str) -> str:
@@ -322,6 +399,17 @@ def session_line(past: Past, live: bool, width: int) -> Line:
     return line(text[:at], (text[at : at + 12], style), text[at + 12 :])
 
 
+def trial_line(past: PastTrial, live: bool, width: int) -> Line:
+    """One trial in the list, named by its plan's title."""
+    state = "running" if live else "done" if past.done == past.runs else "failed" if past.failed else "interrupted"
+    name = plain(past.patient).rstrip("/").rsplit("/", 1)[-1]
+    counts = f"{past.done}/{past.runs} in {past.arms} arm{'s' * (past.arms != 1)}"
+    text = columns(width, f"▸ {past.title}", name, state, counts, past.updated)
+    at = text.index(f" {state:<11}")
+    style = STRONG if live else "" if state == "done" else "$warm"
+    return line(text[:at], (text[at : at + 12], style), text[at + 12 :])
+
+
 def look_lines(found: DryLook, known: list[Device]) -> list[Line]:
     """The dry look in three lines."""
     lines = [shape_line(found)]
@@ -340,8 +428,8 @@ def new_name(session: Session, text: str) -> str:
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", text):
         raise InputError("a name is made of letters, digits, dots and dashes, and begins with a letter or a digit")
-    if session.holder() is not None:
-        raise InputError("a worker holds this session: open it and stop there first")
+    if held(session):
+        raise InputError(HELD)
     if text != session.id and session.folder.with_name(text).exists():
         raise InputError(f"there is a session {text} already")
     return text
