@@ -81,6 +81,8 @@ class Loaded(Event):
     dtype: str
     device: str
     threads: int
+    config: dict[str, Any] = field(default_factory=dict)
+    """What of its ``config.json`` its anatomy follows from; ``null`` stands as false."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +172,8 @@ class PassStarted(Event):
     """Predicted tokens that the single heads' ablation losses are means over."""
     memory_bytes: int = 0
     """What the pass was estimated to need at its peak."""
+    sink_logits: str = ""
+    """What becomes of the targets' sink logits, in words; empty where the model has none."""
 
     @property
     def tokens_per_epoch(self) -> int:

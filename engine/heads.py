@@ -88,6 +88,11 @@ class HeadMap:
     thresholds: Thresholds = field(default_factory=Thresholds)
     entropy_low: Rows = field(default_factory=list)
     entropy_high: Rows = field(default_factory=list)
+    sink_mass: Rows = field(default_factory=list)
+    """What the sink logit of each head takes, mean over all query rows; empty where the model has none."""
+    reach: list[float] = field(default_factory=list)
+    """Per layer the share of query rows that can reach position 0, over which the BOS mass is the mean; from the
+    others it is not reachable. Empty: all can, on every layer."""
 
     @property
     def n_layers(self) -> int:

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from engine.errors import InputError
 from engine.heads import Head
-from engine.nn.attention import head_weights, watching
+from engine.nn.attention import head_weights, run
 from engine.nn.load import Patient
+from engine.nn.watching import Seen, watching
 
 SHOWN = 64
 """A longer text is shown by its first tokens, which attend to nothing after them."""
@@ -46,13 +47,13 @@ def pattern(patient: Patient, ids: Tensor, head: Head) -> Pattern:
     ids = ids[:SHOWN]
     found: list[Tensor] = []
 
-    def take(layer: int, q: Tensor, k: Tensor, alibi: Tensor, weights: Tensor) -> None:
+    def take(layer: int, seen: Seen) -> None:
         if layer == head.layer:
-            one = slice(head.head, head.head + 1)
-            found.append(head_weights(q[0, one], k[0, one], alibi[0, one], 0, len(ids))[0].cpu())  # (T, T)
+            alone = seen.of(0, torch.arange(len(ids), device=ids.device), slice(head.head, head.head + 1))
+            found.append(head_weights(alone, 0, len(ids))[0][0].cpu())  # (T, T)
 
     with watching(patient, take):
-        patient.model.base_model(input_ids=ids[None], use_cache=False)
+        run(patient, ids[None], None)
     heaviest, keys = found[0].sort(descending=True, stable=True)  # (T, T) each
     top = [
         [[key, round(weight, 3)] for key, weight in zip(row_keys, row, strict=True) if weight >= 0.0005]

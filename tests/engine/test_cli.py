@@ -123,7 +123,7 @@ def test_classes_need_a_diagnosis(run, tmp_path: Path) -> None:  # type: ignore[
     [
         (["diagnose", "no-such-folder"], "folder not found: no-such-folder"),
         (["diagnose", "empty"], "empty holds no model: there is no config.json"),
-        (["diagnose", "gpt"], "gpt is a 'gpt2' model, and headsurgeon has adapters for bloom only"),
+        (["diagnose", "gpt"], "gpt is a 'mamba' model, and headsurgeon has adapters for bloom, falcon, gemma"),
         (["diagnose", "tiny", "--texts", "no.txt"], "file of texts not found: no.txt"),
         (["diagnose", "tiny", "--dtype", "int3"], "unknown dtype 'int3'"),
         (["operate", "tiny", "--targets", "all"], "names no corpus"),
@@ -149,7 +149,7 @@ def test_wrong_input_gets_one_sentence_and_leaves_nothing(  # type: ignore[no-un
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "gpt").mkdir()
-    (tmp_path / "gpt" / "config.json").write_text('{"model_type": "gpt2"}')
+    (tmp_path / "gpt" / "config.json").write_text('{"model_type": "mamba"}')
     make_patient(tmp_path / "tiny")
     write_corpus(tmp_path / "birds.txt")
     (tmp_path / "short.txt").write_text("too short\n")
