@@ -190,11 +190,13 @@ class Slices:
         return owner if piece.part == "q" else a.sharing(owner)[0]
 
     def masters(self) -> dict[str, Tensor]:
-        """All master tensors by name."""
+        """All master tensors by name; the projection is named where there are several for Q, K and V."""
         named: dict[str, Tensor] = {}
         for layer, s in self.layers.items():
-            for name, trained in s.projections.items():
-                named |= {f"{layer}.{name}.{kind}": master for kind, master in trained.masters.items()}
+            for name, trained in s.rows.items():
+                prefix = f"{layer}.{name}" if len(s.rows) > 1 else f"{layer}"
+                named |= {f"{prefix}.{kind}": master for kind, master in trained.masters.items()}
+            named[f"{layer}.out"] = s.out.weight
             if s.sinks:
                 named[f"{layer}.sinks"] = s.sinks.weight
         return named
