@@ -65,7 +65,7 @@ def preflight(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str, con
     return Preflight(
         targets=len(targets),
         trained_parameters=trained,
-        touched_tensor_parameters=anatomy.touched_tensor_parameters(targets),
+        touched_tensor_parameters=anatomy.touched_tensor_parameters(targets, plan.parts),
         total_parameters=anatomy.total_parameters,
         zone_layers=layers,
         zone_heads=heads,

@@ -93,7 +93,7 @@ def _diagnosis(m: HeadMap, dormancy: list[float]) -> DiagnosisTable:
         entropy_low=as_rows(m.entropy_low),
         entropy_high=as_rows(m.entropy_high),
         sink_mass=as_rows(m.sink_mass) or None,
-        reach=m.reach or None,
+        windows=m.windows or None,
     )
 
 
@@ -200,7 +200,7 @@ def head_map(table: DiagnosisTable, thresholds: Thresholds) -> HeadMap:
         entropy_low=table.entropy_low,
         entropy_high=table.entropy_high,
         sink_mass=table.sink_mass or [],
-        reach=table.reach or [],
+        windows=table.windows or [],
         texts=[ProbeText(text.name, text.tokens, text.first_token) for text in table.texts],
         thresholds=thresholds,
     )

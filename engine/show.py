@@ -35,7 +35,7 @@ def diagnosis_json(patient: events.Loaded, m: HeadMap) -> dict[str, Any]:
         "counts": m.counts(),
         "sensitivity": m.sensitivity(),
         "band": list(band) if band else None,
-        **({"reach": m.reach} if m.reach else {}),
+        **({"windows": m.windows, "reach": [round(m.reach(i), 6) for i in range(m.n_layers)]} if m.windows else {}),
         "heads": [
             {
                 "layer": head.layer,
@@ -95,14 +95,16 @@ def _uniform_text(m: HeadMap) -> str:
 
 def _reach_text(m: HeadMap) -> list[str]:
     """Layers where position 0 lies out of the window of some query rows."""
-    short = [(share, layer) for layer, share in enumerate(m.reach) if share < 1]
+    short = [layer for layer in range(m.n_layers) if m.reach(layer) < 1]
     if not short:
         return []
-    names = ", ".join(f"L{layer}" for _, layer in short)
-    farthest = 100 * (1 - min(short)[0])
+    worst = min(short, key=m.reach)
+    windows = sorted({m.window(layer) for layer in short})
     return [
-        f"position 0 is not reachable from up to {farthest:.1f} % of the query rows on {names}, which have a window;",
-        "BOS mass there is the mean over the other rows",
+        f"{', '.join(f'L{layer}' for layer in short)} see {' or '.join(map(str, windows))} tokens back: from up to "
+        f"{100 * (1 - m.reach(worst)):.1f} % of their query rows position 0 is not",
+        f"reachable; BOS mass there is the mean over the other rows, on which uniform attention scores "
+        f"{m.uniform(worst):.3f}",
     ]
 
 

@@ -78,8 +78,8 @@ class DiagnosisTable(_Table):
     entropy_high: list[list[float]] = Field(default_factory=list)
     sink_mass: list[list[float]] | None = None
     """What the sink logits take; None: the model has none."""
-    reach: list[float] | None = None
-    """Per layer the share of query rows that can reach position 0; None: all can."""
+    windows: list[int] | None = None
+    """Per layer the keys that a query sees, 0: all; None: no layer has a window."""
 
 
 class ZoneDriftTable(_Table):

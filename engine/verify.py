@@ -126,6 +126,9 @@ def _diagnosis_claims(
     if any(bool(low) != bool(high) for low, high in (optional[:2], optional[2:])):
         yield Claim("shape", where, False, "one end of the intervals is missing")
         return
+    if m.windows and len(m.windows) != patient.n_layers:
+        yield Claim("shape", where, False, f"{len(m.windows)} windows for {patient.n_layers} layers")
+        return
     maps[stage] = m
     yield compared(where, "counts", table.counts, m.counts())
     yield compared(where, "band", table.band, list(m.band() or ()))

@@ -126,7 +126,7 @@ def pass_claims(
     anatomy = _anatomy(patient)
     if anatomy:
         yield compared(where, "trained_parameters", p.trained_parameters, anatomy.trained_parameters(targets, p.parts))
-        found = anatomy.touched_tensor_parameters(targets)
+        found = anatomy.touched_tensor_parameters(targets, p.parts)
         yield compared(where, "touched_tensor_parameters", p.touched_tensor_parameters, found)
     yield from _map_claims(where, p, targets, maps, told)
     yield from _step_claims(where, p, told)

@@ -217,11 +217,13 @@ class Anatomy:
         """Parameters in the slices of ``heads``: what a pass really trains."""
         return sum(math.prod(self.slice_shape(piece)) for piece in self.slices_of(heads, parts))
 
-    def touched_tensor_parameters(self, heads: Iterable[Head]) -> int:
-        """Parameters of the whole tensors that hold a slice: what the paper's counts say."""
+    def touched_tensor_parameters(self, heads: Iterable[Head], parts: str = "qkv") -> int:
+        """Parameters of the whole tensors that hold a slice: what the paper's counts say. Those of Q, K and V
+        count whichever of them are cut."""
         places = {place.module: place for place in (self.q, self.k, self.v)}
         layer = sum(place.size * (self.d_model + place.bias) for place in places.values())
-        return len({head.layer for head in heads}) * (layer + self.o.size * self.d_model)
+        layer += self.o.size * self.d_model + (self.n_heads if "s" in parts and self.sinks else 0)
+        return len({head.layer for head in heads}) * layer
 
 
 def alibi_slopes(n_heads: int) -> list[float]:

@@ -1,5 +1,9 @@
 """GPT-NeoX and Pythia (Black et al., 2022; Biderman et al., 2023): fused per head like BLOOM; RoPE on a part of
-each head, which is a quarter where the config names none."""
+each head, which is a quarter where the config names none.
+
+transformers 5.0 forgets the part that a config names in ``rope_parameters`` alone and turns a quarter; such a model
+attends otherwise than its config says, and the check in every diagnosis refuses to measure it.
+"""
 
 from __future__ import annotations
 

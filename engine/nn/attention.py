@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.anatomy import Anatomy
-from engine.heads import HeadMap, ProbeText, Rows, Thresholds, as_rows
+from engine.heads import HeadMap, ProbeText, Rows, Thresholds, as_rows, reaching
 from engine.nn.load import Patient
 from engine.nn.seeds import generator
 from engine.nn.watching import Scored, Seen, watching
@@ -78,11 +77,6 @@ def head_statistics(scored: Scored) -> Tensor:
     rows = torch.full((3, 1), n_tokens, device=found.device)
     rows[0] = reaching(n_tokens, scored.window)
     return found / rows
-
-
-def reaching(n_tokens: int, window: int) -> int:
-    """How many query rows of a text can reach position 0."""
-    return min(n_tokens, window or n_tokens)
 
 
 def check_attention(
@@ -266,14 +260,8 @@ def measure(patient: Patient, probes: list[Probe], thresholds: Thresholds | None
         by_text=[as_rows(rows, 4) for rows in mass.tolist()],
         thresholds=thresholds or Thresholds(),
         sink_mass=_mean(sink) if a.sinks else [],
-        reach=_reach(a, [len(text) for text in ids]),
+        windows=list(a.windows),
     )
-
-
-def _reach(a: Anatomy, lengths: list[int]) -> list[float]:
-    """Per layer the share of query rows that can reach position 0, each text counting once; empty where all can."""
-    layers = [sum(reaching(n, a.window(layer)) / n for n in lengths) / len(lengths) for layer in range(a.n_layers)]
-    return [round(share, 6) for share in layers] if min(layers) < 1 else []
 
 
 def bootstrap(by_text: Tensor) -> tuple[Tensor, Tensor]:

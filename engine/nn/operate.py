@@ -146,7 +146,7 @@ class _Theatre:
             steps=s.n_steps,
             warmup=s.warmup,
             trained_parameters=trained,
-            touched_tensor_parameters=a.touched_tensor_parameters(s.targets),
+            touched_tensor_parameters=a.touched_tensor_parameters(s.targets, self.plan.parts),
             corpus=s.corpus.sources,
             heldout_perplexity_stock=perplexity(stock),
             heldout_perplexity_before=perplexity(before),

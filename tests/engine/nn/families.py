@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,5 +104,9 @@ def make_family(folder: Path, name: str, dtype: torch.dtype = torch.float32) -> 
             if each.endswith("sinks"):
                 parameter.normal_(0, 1)
     model.to(dtype).save_pretrained(folder)
+    if name.startswith("gpt_neox"):  # as in the checkpoints that there are; transformers 5.0 reads it there alone
+        told = json.loads((folder / "config.json").read_text("utf-8"))
+        told["rotary_pct"] = told["rope_parameters"]["partial_rotary_factor"]
+        (folder / "config.json").write_text(json.dumps(told), "utf-8")
     tokenizer().save_pretrained(folder)
     return folder

@@ -22,7 +22,7 @@ from engine.anatomy import anatomy_of, read_config, recorded_anatomy, whole_grou
 from engine.errors import InputError
 from engine.families import FAMILIES
 from engine.files import sha256_of
-from engine.heads import Head, HeadMap
+from engine.heads import Head, HeadMap, uniform_bos_mass
 from engine.nn.attention import figures, head_weights, measure, pad, statistics
 from engine.nn.load import Patient, load
 from engine.nn.patch import Patch, apply_patches, undo_patches
@@ -98,9 +98,9 @@ def test_shape_and_size_are_the_models(patient: Patient) -> None:
         tensor = patient.model.get_parameter(piece.tensor)
         assert piece.stop <= tensor.shape[piece.dim]
         assert a.slice_shape(piece) == tuple(tensor.narrow(piece.dim, piece.start, piece.stop - piece.start).shape)
-    touched = {piece.tensor for piece in a.slices_of(heads)}
-    sizes = sum(patient.model.get_parameter(name).numel() for name in touched)
-    assert sizes == a.touched_tensor_parameters(heads) == a.trained_parameters(heads)  # all heads: whole tensors
+    touched = {piece.tensor for piece in a.slices_of(heads, parts)}
+    sizes = sum(patient.model.get_parameter(name).numel() for name in touched)  # all heads: whole tensors
+    assert sizes == a.touched_tensor_parameters(heads, parts) == a.trained_parameters(heads, parts)
 
 
 def test_the_head_map_is_that_of_the_models_own_attention(patient: Patient) -> None:
@@ -410,7 +410,11 @@ def test_position_0_out_of_a_windows_reach_is_not_counted_as_zero(tmp_path: Path
     assert patient.anatomy.windows == (0, WINDOW)
     *_, found = measure(patient, [Probe("a", "x" * 19), Probe("b", "abc")])  # with <s>: 20 and 4 tokens
     assert isinstance(found, HeadMap)
-    assert found.reach == [1.0, pytest.approx((WINDOW / 20 + 1) / 2)]
+    assert found.windows == [0, WINDOW]
+    assert (found.reach(0), found.reach(1)) == (1, pytest.approx((WINDOW / 20 + 1) / 2))
+    over_both = [(uniform_bos_mass(20) + uniform_bos_mass(4)) / 2, (uniform_bos_mass(WINDOW) + uniform_bos_mass(4)) / 2]
+    assert [found.uniform(0), found.uniform(1)] == pytest.approx(over_both)
+    assert found.uniform() == found.uniform(0)
     weights = own_attention(patient, patient.ids("x" * 19))[1]  # (n_heads, T, T)
     assert weights[:, WINDOW:, 0].abs().max() == 0
     mass = statistics(patient, patient.ids("x" * 19)[None])[0][0, 1]
