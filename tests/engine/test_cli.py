@@ -14,6 +14,7 @@ from engine import events
 from engine.errors import Failure
 from engine.session import create_session
 from tests.engine.nn.patients import make_patient, write_corpus
+from tests.engine.test_families import SMOLLM2_135M
 
 BLOOM_1B7 = {"model_type": "bloom", "n_embed": 2048, "n_layer": 24, "num_attention_heads": 16, "vocab_size": 250880}
 PASS_1 = (
@@ -112,6 +113,17 @@ def test_preflight_of_the_papers_first_pass(run, tmp_path: Path) -> None:  # typ
     assert found["zone"] == {"layers": [5, 22], "heads": [9, 15], "in_band_frozen": 18, "outside": 258}
     assert found["memory_bytes"] > 4 * found["total_parameters"]
     assert "6.58 %" in run("preflight", "bloom-1b7", "--targets", PASS_1).out
+
+
+def test_preflight_of_a_model_whose_heads_share_k_and_v(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "smol").mkdir()
+    (tmp_path / "smol" / "config.json").write_text(json.dumps(SMOLLM2_135M))
+    sentence = refused(run("preflight", "smol", "--targets", "L2-H4"))
+    assert "L2-H4 shares its K and V with L2-H3, which is no target" in sentence
+    whole = json.loads(run("preflight", "smol", "--targets", "L2-H4", "--whole-groups", "--json").out)
+    assert (whole["targets"], whole["trained_parameters"]) == (3, (3 + 1 + 1 + 3) * 64 * 576)
+    alone = json.loads(run("preflight", "smol", "--targets", "L2-H4", "--parts", "q", "--json").out)
+    assert (alone["targets"], alone["trained_parameters"]) == (1, 2 * 64 * 576)
 
 
 def test_classes_need_a_diagnosis(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
