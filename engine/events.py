@@ -111,7 +111,9 @@ class Attention(Event):
     top: list[list[list[float]]]
     """Per query token the keys with most weight, heaviest first: [index, weight]."""
     received: list[float]
-    """Mean weight that each token got over all queries; the first is the BOS mass."""
+    """Mean weight that each token got over all queries; the first is the BOS mass, but on a layer with a window."""
+    sink: list[float] = field(default_factory=list)
+    """Per query what the sink logit takes; empty where the head has none."""
 
 
 @dataclass(frozen=True, kw_only=True)

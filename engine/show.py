@@ -196,8 +196,10 @@ def entry_line(entry: Entry) -> str:
         case events.Diagnosed() as e:
             return f"{e.stage}: " + ", ".join(f"{n} {name}" for name, n in e.head_map.counts().items())
         case events.PassStarted() as e:
+            said = f"; their sink logits {e.sink_logits}" if e.sink_logits else ""
             return (
-                f"pass {e.number}: {len(e.target_heads)} targets, {e.trained_parameters:,} parameters, {e.steps} steps"
+                f"pass {e.number}: {len(e.target_heads)} targets, {e.trained_parameters:,} parameters, "
+                f"{e.steps} steps{said}"
             )
         case events.Resumed() as e:
             return f"pass {e.number} goes on from step {e.step}"
@@ -238,6 +240,8 @@ def record_text(record: Record, folder: Path) -> str:
         lines.append(f"pass {p.number}, {p.outcome}: {len(p.target_heads)} targets ({printable(p.targets)})")
         if p.frozen_sha256_after is None:
             continue
+        if p.sink_logits:
+            lines.append(f"  their sink logits {printable(p.sink_logits)}")
         n, watched = len(p.target_heads), p.perplexity_after or {}
         same = "unchanged" if p.frozen_sha256_after == p.frozen_sha256_before else "CHANGED"
         lines += [

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.heads import HeadMap, ProbeText, Rows, Thresholds, as_rows, reaching
-from engine.nn.load import Patient
+from engine.nn.load import Patient, positions
 from engine.nn.seeds import generator
 from engine.nn.watching import Scored, Seen, watching
 from engine.probes import Probe
@@ -156,10 +156,10 @@ def statistics(patient: Patient, ids: Tensor, mask: Tensor | None = None, check:
 
 def run(patient: Patient, ids: Tensor, mask: Tensor | None) -> None:
     """Let the model read a batch, each text counting its positions from its first real token  # (B, T) each"""
-    positions = {}
+    options = {}
     if mask is not None and patient.anatomy.takes_position_ids:
-        positions["position_ids"] = (mask.cumsum(1) - 1).clamp_min(0)  # (B, T)
-    patient.model.base_model(input_ids=ids, attention_mask=mask, use_cache=False, **positions)
+        options["position_ids"] = positions(mask)  # (B, T)
+    patient.model.base_model(input_ids=ids, attention_mask=mask, use_cache=False, **options)
 
 
 def in_batches(texts: list[Tensor], at_once: int) -> Iterator[list[int]]:

@@ -198,6 +198,11 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
     return Patient(source, folder, revision, weights_sha256(folder), model, tokenizer, anatomy, context, why_not)
 
 
+def positions(mask: torch.Tensor) -> torch.Tensor:
+    """Positions that count from each text's first real token  # (B, T) -> (B, T)"""
+    return (mask.cumsum(1) - 1).clamp_min(0)
+
+
 def put_right(model: PreTrainedModel, anatomy: Anatomy) -> None:
     """Where the library adds the ALiBi bias to the mask too (Falcon), take it out there: its eager attention
     would count it twice, which its fused attention and the training do not."""

@@ -27,7 +27,10 @@ class Pattern:
     top: list[list[list[float]]]
     """Per query the keys with most weight, heaviest first: [index, weight], at most ``TOP`` of them."""
     received: list[float]
-    """Mean weight that each key got over all queries; the first is the head's BOS mass here."""
+    """Mean weight that each key got over all queries; the first is the head's BOS mass here, where no window is
+    shorter than the text."""
+    sink: list[float]
+    """Per query what the head's sink logit takes; empty where it has none."""
 
 
 @torch.no_grad()
@@ -46,11 +49,14 @@ def pattern(patient: Patient, ids: Tensor, head: Head) -> Pattern:
         raise InputError(f"{patient.source} has no head {head}; its heads go up to {last}")
     ids = ids[:SHOWN]
     found: list[Tensor] = []
+    shares: list[Tensor] = []
 
     def take(layer: int, seen: Seen) -> None:
         if layer == head.layer:
             alone = seen.of(0, torch.arange(len(ids), device=ids.device), slice(head.head, head.head + 1))
-            found.append(head_weights(alone, 0, len(ids))[0][0].cpu())  # (T, T)
+            weights, sink = head_weights(alone, 0, len(ids))  # (1, T, T), (1, T)
+            found.append(weights[0].cpu())
+            shares.extend([] if sink is None else [sink[0].cpu()])
 
     with watching(patient, take):
         run(patient, ids[None], None)
@@ -63,4 +69,5 @@ def pattern(patient: Patient, ids: Tensor, head: Head) -> Pattern:
         tokens=[patient.tokenizer.decode([i]) for i in ids.tolist()],
         top=top,
         received=[round(weight, 4) for weight in found[0].mean(0).tolist()],
+        sink=[round(share, 4) for of_query in shares for share in of_query.tolist()],
     )

@@ -18,22 +18,31 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
+from engine import events, record
 from engine.anatomy import anatomy_of, read_config, recorded_anatomy, whole_groups
 from engine.errors import InputError
 from engine.families import FAMILIES
 from engine.files import sha256_of
+from engine.generation import Prompt, Sampling
 from engine.heads import Head, HeadMap, uniform_bos_mass
+from engine.journal import Reader
 from engine.nn.attention import figures, head_weights, measure, pad, statistics
+from engine.nn.generate import continue_batch
 from engine.nn.load import Patient, load
 from engine.nn.patch import Patch, apply_patches, undo_patches
+from engine.nn.pattern import pattern
 from engine.nn.slices import Slices
 from engine.nn.training import gradients
 from engine.nn.vitals import ablated, ablation_loss, dormant_neurons, mean_loss, silence_each
 from engine.nn.watching import Scored
+from engine.nn.worker import Worker
 from engine.plan import Plan
 from engine.preflight import preflight
 from engine.probes import Probe
+from engine.session import create_session
+from engine.verify import verify
 from tests.engine.nn.families import CONFIGS, WINDOW, make_family
+from tests.engine.nn.patients import write_corpus
 
 IDS = torch.randint(4, 260, (24,), generator=torch.Generator().manual_seed(1))
 LENGTHS = (24, 1, 4, 13)
@@ -287,6 +296,18 @@ def test_a_patch_is_applied_and_taken_off_again(patient: Patient, tmp_path: Path
         assert sha256_of(tmp_path / "stock" / file.name) == sha256_of(file)
 
 
+def test_what_it_writes_is_what_it_would_write_alone_without_a_cache(patient: Patient) -> None:
+    prompts = [Prompt("a", "a longer prompt"), Prompt("b", "short")]
+    coldest = Sampling(temperature=1e-4, new_tokens=12)  # the likeliest token, whatever is drawn
+    for prompt, written in zip(prompts, continue_batch(patient, prompts, coldest), strict=True):
+        ids = patient.ids(prompt.text)
+        for token in written:
+            with torch.no_grad():
+                assert patient.model(input_ids=ids[None], use_cache=False).logits[0, -1].argmax() == token
+            ids = torch.cat([ids, torch.tensor([token])])
+    assert any(continue_batch(patient, prompts, coldest))
+
+
 def test_the_mlps_neurons_are_found(patient: Patient) -> None:
     a = patient.anatomy
     if not a.mlp[0]:
@@ -379,6 +400,42 @@ def test_the_share_of_the_sink_is_its_own_figure(tmp_path: Path) -> None:
     patient.attention(0).get_parameter("sinks").data.fill_(1e4)
     mass, entropy, sink = figures(patient, IDS[None], check=True)[:, 0, 0]
     assert (mass.max(), entropy.max(), sink.min()) == (0, 0, 1)
+
+
+def test_where_a_head_looks_with_a_sink_logit_and_a_window(tmp_path: Path) -> None:
+    patient = one("gpt_oss", tmp_path)
+    weights = own_attention(patient, IDS)[0, 2]  # (T, T)
+    found = pattern(patient, IDS, Head(0, 2))
+    assert found.sink == pytest.approx((1 - weights.sum(-1)).tolist(), abs=1e-4)
+    assert found.received == pytest.approx(weights.mean(0).tolist(), abs=1e-4)
+    assert all(query - WINDOW < key <= query for query, keys in enumerate(found.top) for key, _ in keys)
+    assert pattern(one("llama", tmp_path / "other"), IDS, Head(0, 2)).sink == []
+
+
+def test_a_pass_on_a_model_with_sink_logits_leaves_a_record_that_holds(tmp_path: Path) -> None:
+    patient = one("gpt_oss", tmp_path)
+    (tmp_path / "texts.txt").write_text("some words to look at\nand a second line of them\n")
+    request = events.Created(session="", model=str(patient.folder), device="cpu", texts=str(tmp_path / "texts.txt"))
+    session, corpus = create_session(tmp_path / "sessions", request), write_corpus(tmp_path / "birds.txt")
+    values = {"targets": "L1-H0", "corpus": [str(corpus)], "steps": 2, "length": 16, "accumulate": 1, "generate": False}
+    half, whole = {**values, "parts": "qkvs"}, {**values, "parts": "qkvs", "whole_groups": True, "check_every": 2}
+    worker = Worker(session)
+    for plan in (half, whole):
+        session.send("operate", plan=plan)
+    session.send("quit")
+    worker.open(worker.inbox)
+    worker.serve()
+    worker.close()
+    refusals = [e.event.message for e in Reader(session.journal).entries() if isinstance(e.event, events.Refused)]
+    assert len(refusals) == 1 and "L1-H0 shares its K and V with L1-H1" in refusals[0]
+    (done,) = record.load(session).passes
+    assert done.target_heads == ["L1-H0", "L1-H1"]
+    assert done.sink_logits == "become 0 at the cut, then train"
+    stock = record.load(session).diagnosis["stock"]
+    assert stock.windows == [WINDOW, 0] and stock.sink_mass is not None and len(stock.sink_mass) == 2
+    claims = {claim.name: claim for claim in verify(session)}
+    assert [claim for claim in claims.values() if claim.holds is False] == []
+    assert all(claims[name].holds for name in ("parameters", "shape", "target_heads", "trained_parameters", "patch"))
 
 
 def test_the_sink_logit_stays_unless_it_is_named(tmp_path: Path) -> None:
