@@ -20,6 +20,7 @@ from transformers import AutoModelForCausalLM
 
 from engine import events, record
 from engine.anatomy import anatomy_of, read_config, recorded_anatomy, whole_groups
+from engine.checkpoint import tensor_places
 from engine.errors import InputError
 from engine.families import FAMILIES
 from engine.files import sha256_of
@@ -298,7 +299,7 @@ def test_a_patch_is_applied_and_taken_off_again(patient: Patient, tmp_path: Path
 
 def test_what_it_writes_is_what_it_would_write_alone_without_a_cache(patient: Patient) -> None:
     prompts = [Prompt("a", "a longer prompt"), Prompt("b", "short")]
-    coldest = Sampling(temperature=1e-4, new_tokens=12)  # the likeliest token, whatever is drawn
+    coldest = Sampling(temperature=1e-4, new_tokens=5)  # the likeliest token, whatever is drawn
     for prompt, written in zip(prompts, continue_batch(patient, prompts, coldest), strict=True):
         ids = patient.ids(prompt.text)
         for token in written:
@@ -334,6 +335,17 @@ def test_preflight_needs_the_config_alone(patient: Patient) -> None:
     found = preflight(a, targets, Plan(targets="all"), "float32")
     masters = Slices(patient, targets).masters()
     assert found.trained_parameters == sum(master.numel() for master in masters.values())
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gpt_neox", "mpt"])
+def test_a_checkpoint_of_the_bare_model_has_the_same_tensors(
+    name: str, loaded: Callable[[str], Patient], tmp_path: Path
+) -> None:
+    patient = loaded(name)
+    patient.model.base_model.save_pretrained(tmp_path / "bare")
+    places = tensor_places(tmp_path / "bare")
+    for piece in patient.anatomy.slices_of([Head(0, 1), Head(1, 3)]):
+        assert places[piece.tensor].shape == tuple(patient.model.get_parameter(piece.tensor).shape)
 
 
 # --- what single families bring ----------------------------------------------------------------------
