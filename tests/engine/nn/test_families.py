@@ -33,7 +33,7 @@ from engine.nn.load import Patient, load
 from engine.nn.patch import Patch, apply_patches, undo_patches
 from engine.nn.pattern import pattern
 from engine.nn.slices import Slices
-from engine.nn.training import gradients
+from engine.nn.training import checkpointed, gradients
 from engine.nn.vitals import ablated, ablation_loss, dormant_neurons, mean_loss, silence_each
 from engine.nn.watching import Scored
 from engine.nn.worker import Worker
@@ -217,6 +217,13 @@ def test_gradients_are_those_of_the_whole_model(patient: Patient) -> None:
         with torch.no_grad():
             assert torch.equal(ours.model(input_ids=samples).logits, plain)  # to the bit
         loss = gradients(ours, samples, 1)
+        found = [master.grad for master in slices.masters().values()]
+        for master in slices.masters().values():
+            master.grad = None
+        with checkpointed(ours, 0):
+            gradients(ours, samples, 1)
+    for grad, master in zip(found, slices.masters().values(), strict=True):
+        assert grad is not None and master.grad is not None and torch.equal(grad, master.grad)
     assert all(p.grad is None and not p.requires_grad for p in ours.model.parameters())
     theirs.model.requires_grad_(True)
     theirs_loss = theirs.model(input_ids=samples, labels=samples, use_cache=False).loss
