@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from engine.__main__ import config_path, config_text, open_app
 from engine.errors import InputError
-
-if TYPE_CHECKING:
-    from engine.journal import Entry
-    from engine.plan import Plan
 
 app = typer.Typer(
     name="headsurgeon",
@@ -117,7 +113,7 @@ def preflight(
     from engine.show import preflight_json, preflight_text
     from engine.targets import Model, needs_head_map, resolve
 
-    folder = _config_folder(model)
+    folder = config_folder(model)
     config = read_config(folder)
     anatomy = anatomy_of(config, model)
     if untrainable(config):
@@ -135,7 +131,8 @@ def preflight(
     typer.echo(json.dumps(preflight_json(found)) if as_json else preflight_text(found, free_ram()))
 
 
-def _config_folder(model: str) -> Path:
+def config_folder(model: str) -> Path:
+    """Where a patient's config.json is; only a hub name is asked for elsewhere."""
     from engine import demo
 
     if model == "demo":
@@ -155,158 +152,6 @@ def _head_map(folder: Path) -> Any:
     if head_map is None:
         raise InputError(f"{folder} holds no diagnosis yet")
     return head_map
-
-
-@app.command()
-def operate(
-    model: Annotated[str, typer.Argument(help="`demo`, a local folder or a hub name")],
-    targets: Annotated[str | None, typer.Option(help="which heads, e.g. 'sick & band'")] = None,
-    plan: Annotated[Path | None, typer.Option(help="TOML file with one [[pass]] table per pass")] = None,
-    corpus: Annotated[
-        list[str] | None, typer.Option(help="file, folder or hub name, SOURCE@3 to read it three times; repeatable")
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="stop at a broken line of the corpus")] = False,
-    steps: Annotated[int | None, typer.Option(help="optimizer steps")] = None,
-    epochs: Annotated[int | None, typer.Option(help="times through the corpus, where no steps are given")] = None,
-    lr: Annotated[float | None, typer.Option(help="peak learning rate")] = None,
-    length: Annotated[int | None, typer.Option(help="tokens per sample")] = None,
-    micro_batch: Annotated[int | None, typer.Option(help="samples at once")] = None,
-    accumulate: Annotated[int | None, typer.Option(help="micro-batches per step")] = None,
-    check_every: Annotated[int | None, typer.Option(help="steps between checks")] = None,
-    patience: Annotated[int | None, typer.Option(help="checks without a better one until it stops; 0: never")] = None,
-    init: Annotated[str | None, typer.Option(help="xavier_normal or xavier_uniform")] = None,
-    parts: Parts = None,
-    whole_groups: WholeGroups = False,
-    no_reinit: Annotated[bool, typer.Option("--no-reinit", help="the control: train the slices as they are")] = False,
-    checkpointing: Checkpointing = False,
-    watch: Annotated[list[str] | None, typer.Option(help="another text whose perplexity is told; repeatable")] = None,
-    no_generate: Annotated[
-        bool, typer.Option("--no-generate", help="let it write no prompts before and after")
-    ] = False,
-    seed: Seed = 42,
-    texts: Texts = "",
-    device: Device = "auto",
-    dtype: Dtype = "auto",
-    root: Root = None,
-) -> None:
-    """Diagnose, operate, diagnose again; leaves a session folder."""
-    from engine import demo
-    from engine.plan import make_plan, read_plans
-
-    given: dict[str, Any] = {
-        "targets": targets,
-        "corpus": corpus or None,
-        "strict": strict or None,
-        "steps": steps,
-        "epochs": epochs,
-        "lr": lr,
-        "length": length,
-        "micro_batch": micro_batch,
-        "accumulate": accumulate,
-        "check_every": check_every,
-        "patience": patience,
-        "init": init,
-        "parts": parts,
-        "whole_groups": whole_groups or None,
-        "reinit": False if no_reinit else None,
-        "checkpointing": checkpointing or None,
-        "watch": watch or None,
-        "generate": False if no_generate else None,
-        "seed": seed,
-    }
-    if epochs is not None and steps is not None:
-        raise InputError("give --steps or --epochs, not both")
-    defaults = demo.pass_defaults(model)
-    if epochs is not None:
-        defaults.pop("steps", None)
-    values = {**defaults, **{k: v for k, v in given.items() if v is not None}}
-    if (targets is None) == (plan is None):
-        raise InputError("give either --targets for one pass or --plan for several")
-    plans = read_plans(plan, values) if plan else [make_plan(values, "the options")]
-    _operate(model, plans, texts=texts, device=device, dtype=dtype, seed=seed, root=root)
-
-
-def _operate(
-    model: str, plans: list[Plan], *, texts: str, device: str, dtype: str, seed: int, root: Path | None
-) -> None:
-    from engine import events
-    from engine.nn.corpus import check_sources
-    from engine.nn.load import find
-    from engine.nn.worker import Worker
-    from engine.probes import read_probes
-    from engine.session import create_session, sessions_root
-    from engine.show import entry_line
-    from engine.sources import whole_path
-
-    find(model)
-    read_probes(texts)
-    for plan in plans:
-        check_sources(plan)
-    request = events.Created(
-        session="", model=model if model == "demo" else whole_path(model), device=device, dtype=dtype,
-        texts=whole_path(texts), seed=seed,
-        plans=[_anywhere(plan) for plan in plans],
-    )  # fmt: skip
-    session = create_session(sessions_root(root), request)
-    with session.held():
-        worker = Worker(session, _printer(entry_line))
-        try:
-            worker.open()
-        except InputError:
-            if not worker.chart.passes:  # nothing was begun, so nothing half-done stays
-                session.discard()
-            raise
-        except KeyboardInterrupt:
-            typer.echo(f"interrupted; go on with: headsurgeon resume {session.folder}", err=True)
-            raise
-        worker.close()
-    _tell(session.folder)
-
-
-def _anywhere(plan: Plan) -> dict[str, Any]:
-    """A plan whose sources stay right when the session is resumed from elsewhere."""
-    from engine.sources import absolute
-
-    sources = {name: [absolute(source) for source in getattr(plan, name)] for name in ("corpus", "watch")}
-    return plan.model_copy(update=sources).model_dump()
-
-
-def _printer(line: Any) -> Any:
-    def show(entry: Entry) -> None:
-        text = line(entry)
-        if text:
-            typer.echo(text, err=True)
-
-    return show
-
-
-def _tell(folder: Path) -> None:
-    from engine.record import load
-    from engine.session import Session
-    from engine.show import record_text
-
-    typer.echo(record_text(load(Session(folder)), folder))
-
-
-@app.command()
-def resume(
-    session: SessionFolder,
-    micro_batch: Annotated[
-        int | None, typer.Option(help="samples at once from now on, as many a step as before")
-    ] = None,
-    checkpointing: Checkpointing = False,
-) -> None:
-    """Go on with a session from its last saved state."""
-    from engine.nn.worker import carry_out
-    from engine.session import open_session
-    from engine.show import entry_line
-
-    values: dict[str, Any] = {} if micro_batch is None else {"micro_batch": micro_batch}
-    if checkpointing:
-        values["checkpointing"] = True
-    opened = open_session(session)
-    carry_out(opened, _printer(entry_line), values)
-    _tell(opened.folder)
 
 
 @app.command()
@@ -411,15 +256,6 @@ def config_show() -> None:
     typer.echo(config_text(), nl=False)
 
 
-@app.command(hidden=True)
-def worker(session: SessionFolder) -> None:
-    """Own a session's patient and serve the screen (started by the app)."""
-    from engine.nn.worker import work
-    from engine.session import open_session
-
-    work(open_session(session))
-
-
 def run(arguments: list[str]) -> int:
     """Parse the arguments and carry out the command; the exit code.
 
@@ -427,7 +263,11 @@ def run(arguments: list[str]) -> int:
         InputError: the input was wrong.
         KeyboardInterrupt: interrupted.
     """
-    for more in ("engine.cli_vitals", "engine.cli_compare"):  # their commands join the app by themselves
+    for more in (
+        "engine.cli_operate",
+        "engine.cli_vitals",
+        "engine.cli_compare",
+    ):  # their commands join the app by themselves
         import_module(more)
     try:
         code = app(arguments, prog_name="headsurgeon", standalone_mode=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -115,26 +113,6 @@ def changes(plan: Plan, values: dict[str, Any]) -> dict[str, Any]:
             "a step that the pass began with"
         )
     return {name: getattr(new, name) for name in CHANGEABLE if getattr(new, name) != getattr(plan, name)}
-
-
-def read_plans(path: Path, defaults: dict[str, Any]) -> list[Plan]:
-    """The passes of a plan file: one ``[[pass]]`` table each, in order.
-
-    Raises:
-        InputError: the file is missing, no TOML, or holds a wrong pass.
-    """
-    try:
-        data = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(f"plan not found: {path}") from error
-    except OSError as error:
-        raise InputError(f"cannot read the plan {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not TOML: {error}") from error
-    passes = data.get("pass")
-    if not isinstance(passes, list) or not passes or not all(isinstance(values, dict) for values in passes):
-        raise InputError(f"{path} holds no pass; write one as a [[pass]] table with at least `targets`")
-    return [make_plan({**defaults, **values}, f"pass {i} of {path}") for i, values in enumerate(passes, 1)]
 
 
 def first_complaint(error: ValidationError) -> str:

@@ -22,6 +22,9 @@ from engine import events
 from engine.errors import InputError
 from engine.journal import Writer, append_command, now
 
+PROTOCOL = "protocol.toml"
+"""What makes a folder of sessions a trial."""
+
 
 @dataclass(frozen=True)
 class Session:
@@ -31,7 +34,9 @@ class Session:
 
     @property
     def id(self) -> str:
-        return self.folder.name
+        """The folder's name; of a trial's session with the trial's before it."""
+        above = self.folder.parent
+        return f"{above.name}/{self.folder.name}" if (above / PROTOCOL).is_file() else self.folder.name
 
     @property
     def record(self) -> Path:
@@ -140,18 +145,31 @@ def sessions_root(chosen: Path | None = None) -> Path:
 
 def create_session(root: Path, request: events.Created) -> Session:
     """Begin a session in ``root``; its id is made of the day, the model's name and four random digits."""
-    name = re.sub(r"[^a-z0-9.]+", "-", Path(request.model).name.lower()).strip("-.") or "model"
-    session = Session(root / f"{date.today().isoformat()}-{name[:40]}-{secrets.token_hex(2)}")
+    session = Session(root / f"{date.today().isoformat()}-{made_name(request.model)}-{secrets.token_hex(2)}")
+    begin(session, request)
+    return session
+
+
+def made_name(of: str) -> str:
+    """A name, or a path's last part, as it may stand in a folder's name."""
+    return re.sub(r"[^a-z0-9.]+", "-", Path(of).name.lower()).strip("-.")[:40] or "model"
+
+
+def begin(session: Session, request: events.Created) -> None:
+    """Write a session's first entry.
+
+    Raises:
+        InputError: its folder cannot be made.
+    """
     try:
-        session.folder.mkdir(parents=True)
+        session.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"cannot make a session in {root}: {error.strerror}; choose another place with --sessions"
+            f"cannot make a session in {session.folder.parent}: {error.strerror}; choose another place with --sessions"
         ) from error
     writer = Writer(session.journal)
     writer.append(events.Created(**{**vars(request), "session": session.id}), durable=True)
     writer.close()
-    return session
 
 
 def open_session(folder: Path) -> Session:
@@ -169,10 +187,10 @@ def open_session(folder: Path) -> Session:
 
 
 def list_sessions(root: Path) -> list[Session]:
-    """All sessions in ``root``, newest first by name."""
+    """All sessions in ``root``, those of its trials too, newest first by name."""
     if not root.is_dir():
         return []
-    found = [
-        Session(f.resolve()) for f in root.iterdir() if (f / "journal.jsonl").exists() or (f / "session.toml").exists()
-    ]
+    folders = list(root.iterdir())
+    folders += [inner for f in folders if (f / PROTOCOL).is_file() for inner in f.iterdir()]
+    found = [Session(f.resolve()) for f in folders if (f / "journal.jsonl").exists() or (f / "session.toml").exists()]
     return sorted(found, key=lambda s: s.id, reverse=True)

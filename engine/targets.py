@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from engine.errors import ExpressionError, InputError
-from engine.heads import Head, HeadMap
+from engine.heads import Head, HeadMap, Thresholds
 
 Heads = frozenset[Head]
 
@@ -76,6 +76,17 @@ def resolve(expression: str, model: Model) -> list[Head]:
     if not heads:
         raise InputError(f"the targets {expression!r} select no head of this model; `diagnose` shows its classes")
     return sorted(heads)
+
+
+def check(expression: str, n_layers: int, n_heads: int) -> None:
+    """Complain about an expression that no patient of this shape could resolve; what it selects is not asked.
+
+    Raises:
+        ExpressionError: it cannot be read, or names a layer or head that the shape lacks.
+    """
+    zeros = [[0.0] * n_heads for _ in range(n_layers)]
+    anyone = HeadMap(bos_mass=zeros, entropy=zeros, bos_low=zeros, bos_high=zeros, texts=[], thresholds=Thresholds())
+    _Parser(expression, Model.of(anyone)).parse()
 
 
 def needs_head_map(expression: str) -> bool:

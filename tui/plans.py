@@ -71,20 +71,15 @@ def plans_of(path: Path, values: Mapping[str, Any]) -> list[Plan]:
     """The passes of a plan file; ``values`` stand where it names none.
 
     Raises:
-        InputError: the file is missing or wrong; one sentence.
+        InputError: the file is missing or wrong, or holds several arms; one sentence.
     """
-    from engine.plan import read_plans
+    from engine.protocol import read_protocol, runs_of
 
-    plans = read_plans(path, {name: value for name, value in values.items() if name != "targets"})
-    return [
-        plan.model_copy(update={"corpus": [beside(source, path.parent) for source in plan.corpus]}) for plan in plans
-    ]
-
-
-def beside(source: str, folder: Path) -> str:
-    """A source that a plan file names: from its own folder where there is such a file, else as it is written."""
-    own = folder / source
-    return str(own.resolve()) if source and source != "demo" and own.exists() else absolute(source)
+    protocol = read_protocol(path)
+    if not protocol.single:
+        raise InputError(f"{path} holds several arms, each a session of its own; run it from step 1, Load")
+    base = {name: value for name, value in values.items() if name != "targets"}
+    return runs_of(protocol, base=base)[0].plans
 
 
 def written(plan: Plan) -> dict[str, str]:

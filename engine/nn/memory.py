@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -18,8 +19,18 @@ def room_bytes(device: torch.device) -> int:
     return free_ram() + _status("RssAnon")
 
 
+def forget_peak(device: torch.device) -> None:
+    """Let ``peak_bytes`` begin anew, so that a pass is not charged with what stood before it. Where the
+    system does not allow it, the peak stays that of the whole process."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    with suppress(OSError), Path("/proc/self/clear_refs").open("w") as file:
+        file.write("5")  # the kernel's word for the high-water mark alone
+
+
 def peak_bytes(device: torch.device) -> int:
-    """Most that this process ever had: allocated on its GPU, or resident on the CPU; 0: not known."""
+    """Most that this process had since ``forget_peak``: allocated on its GPU, or resident on the CPU; 0: not known."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return _status("VmHWM")  # not getrusage: its figure can be that of the process which started this one

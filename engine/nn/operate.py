@@ -23,7 +23,7 @@ from engine.files import require_space, sha256_of
 from engine.heads import HeadMap, Rows
 from engine.nn.attention import bos_rows, measure
 from engine.nn.corpus import Order
-from engine.nn.memory import is_out_of_memory, peak_bytes
+from engine.nn.memory import forget_peak, is_out_of_memory, peak_bytes
 from engine.nn.patch import Patch, save_patch, taken_off
 from engine.nn.setting import Setting
 from engine.nn.slices import Slices, write_values
@@ -73,6 +73,7 @@ def operate(
         Failure: out of memory in mid-pass; the state is kept.
     """
     patient, plan = setting.patient, setting.plan
+    forget_peak(patient.device)
     slices = Slices(patient, setting.targets, plan.parts)
     originals = slices.values()
     optimizer = torch.optim.AdamW(slices.masters().values(), lr=plan.lr, weight_decay=0.0)

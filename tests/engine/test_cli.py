@@ -13,6 +13,7 @@ from engine import __main__ as program
 from engine import events
 from engine.errors import Failure
 from engine.session import create_session
+from tests.engine.conftest import refused
 from tests.engine.nn.patients import make_patient, write_corpus
 from tests.engine.test_families import SMOLLM2_135M
 
@@ -22,40 +23,6 @@ PASS_1 = (
     " | L14 x (H9-11 | H13-15) | L15 x (H9 | H11-12 | H14-15) | L16 x H10-15 | L17 x H9-14"
     " | L18-20 x H9-15 | L21 x H9-13 | L22 x (H9-11 | H13-14)"
 )
-
-
-class Ran:
-    """Exit code, stdout and stderr of one run."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):  # type: ignore[no-untyped-def]
-    """Run ``headsurgeon`` with some arguments, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HEADSURGEON_SESSIONS", raising=False)
-
-    def run_(*arguments: object) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["headsurgeon", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            program.main()
-        said = capsys.readouterr()
-        return Ran(int(left.value.code or 0), said.out, said.err)
-
-    return run_
-
-
-def refused(ran: Ran) -> str:
-    """The one sentence of a refusal."""
-    assert ran.code == 2
-    assert ran.out == ""
-    lines = [line for line in ran.err.splitlines() if line.startswith("headsurgeon: ")]
-    assert len(lines) == 1
-    assert ran.err.rstrip().endswith(lines[0])
-    assert "Traceback" not in ran.err
-    return lines[0]
 
 
 def test_no_refusal_is_obeyed_by_the_terminal(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

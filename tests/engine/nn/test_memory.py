@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks import memory as benchmark
-from engine.nn.memory import is_out_of_memory, peak_bytes, room_bytes
+from engine.nn.memory import forget_peak, is_out_of_memory, peak_bytes, room_bytes
 
 
 def test_the_estimate_is_within_a_fifth_of_what_a_pass_takes() -> None:
@@ -22,6 +22,15 @@ def test_what_torch_raises_on_the_cpu_is_known_as_out_of_memory() -> None:
     assert is_out_of_memory(raised.value)
     assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
     assert not is_out_of_memory(RuntimeError("shapes do not match"))
+
+
+def test_a_peak_that_is_over_can_be_forgotten() -> None:
+    cpu, size = torch.device("cpu"), 400_000_000
+    kept = torch.ones(size // 4)
+    peak = peak_bytes(cpu)
+    del kept
+    forget_peak(cpu)
+    assert peak_bytes(cpu) < peak - size / 2
 
 
 def test_the_peak_is_part_of_the_room() -> None:
