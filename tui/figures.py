@@ -120,7 +120,7 @@ def head_figures(head: Head, map_: HeadMap, loaded: Loaded | None, width: int, v
         lines.append(row("sink logit", f"{share:.3f}", ("   of each row, no key", QUIET)))
     if map_.reach(head.layer) < 1:
         out = 100 * (1 - map_.reach(head.layer))
-        lines.append(row("window", f"{map_.window(head.layer)}", (f"   position 0 not reachable: {out:.0f} %", QUIET)))
+        lines.append(row("window", f"{map_.window(head.layer)}", (f" keys; {out:.0f} % not reachable", QUIET)))
     if loaded is not None and loaded.slopes:
         slope, (mean, _) = loaded.slopes[head.head], map_.distances()
         lines.append(row("slope", f"{slope:.4f}", ("   ALiBi, nats per token", QUIET)))
