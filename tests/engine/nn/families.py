@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
     BloomConfig,
@@ -25,6 +26,9 @@ from transformers import (
     Qwen3Config,
 )
 
+from engine.nn.load import Patient, load
+from engine.nn.slices import Slices
+from engine.nn.training import gradients
 from tests.engine.nn.patients import tokenizer
 
 WINDOW = 5
@@ -110,3 +114,28 @@ def make_family(folder: Path, name: str, dtype: torch.dtype = torch.float32) -> 
         (folder / "config.json").write_text(json.dumps(told), "utf-8")
     tokenizer().save_pretrained(folder)
     return folder
+
+
+IDS = torch.randint(4, 260, (24,), generator=torch.Generator().manual_seed(1))
+"""A text of every model here."""
+
+
+def one(name: str, folder: Path) -> Patient:
+    return load(str(make_family(folder / "one", name)), device="cpu")
+
+
+def own_attention(patient: Patient, ids: Tensor) -> Tensor:
+    """What the model itself returns  # (n_layers, n_heads, T, T)"""
+    with torch.no_grad():
+        found = patient.model(input_ids=ids[None], output_attentions=True, use_cache=False).attentions
+    return torch.stack(found)[:, 0]
+
+
+def train(slices: Slices, steps: int = 3) -> None:
+    optimizer = torch.optim.AdamW(slices.masters().values(), lr=1e-3, weight_decay=0.0)
+    with slices.training():
+        for _ in range(steps):
+            optimizer.zero_grad()
+            gradients(slices.patient, IDS.view(2, 12), 2)
+            optimizer.step()
+            slices.write_back()
