@@ -1,116 +1,32 @@
-"""Where a model family keeps each head, from its ``config.json`` alone. No torch here: names, rows
-and columns are plain numbers, so that preflight and patches need no weights.
+"""Where a model keeps each head, from its ``config.json`` alone: the family's adapter is found here
+(``engine.families`` holds them). No torch: names, rows and columns are plain numbers, so that preflight
+and patches need no weights.
 """
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from engine.errors import InputError
+from engine.families import FAMILIES, bloom
+from engine.families.base import Anatomy, Config, Slice, alibi_slopes, head_size
 from engine.heads import Head
 
-
-@dataclass(frozen=True)
-class Slice:
-    """One contiguous piece of one parameter that belongs to one head."""
-
-    part: str
-    """``q``, ``k``, ``v`` (rows and their biases) or ``o`` (output columns)."""
-    tensor: str
-    """Name as in ``model.named_parameters()``."""
-    dim: int
-    start: int
-    stop: int
-
-    @property
-    def key(self) -> str:
-        """How patches name it."""
-        return f"{self.tensor}|{self.dim}:{self.start}:{self.stop}"
-
-    @classmethod
-    def parse(cls, key: str) -> Slice:
-        """Inverse of ``key``; the part is not kept there. Raises ValueError."""
-        tensor, _, place = key.rpartition("|")
-        dim, start, stop = (int(number) for number in place.split(":"))
-        return cls("", tensor, dim, start, stop)
-
-
-@dataclass(frozen=True)
-class Anatomy:
-    """A model's shape and the place of its heads."""
-
-    family: str
-    n_layers: int
-    n_heads: int
-    n_kv_heads: int
-    d_model: int
-    vocabulary: int
-    tied: bool
-
-    @property
-    def d_head(self) -> int:
-        return self.d_model // self.n_heads
-
-    @property
-    def position_encoding(self) -> str:
-        return "alibi"
-
-    @property
-    def slopes(self) -> list[float]:
-        """ALiBi slope per head index, in nats per token of distance."""
-        return alibi_slopes(self.n_heads)
-
-    @property
-    def total_parameters(self) -> int:
-        """Of the whole model, tied weights counted once."""
-        d, v = self.d_model, self.vocabulary
-        layer = 12 * d * d + 13 * d  # q k v 3d², out d², MLP 8d²; biases 3d+d+4d+d, two norms 4d
-        return v * d * (1 if self.tied else 2) + self.n_layers * layer + 4 * d
-
-    def slices(self, head: Head, parts: str = "qkv") -> list[Slice]:
-        """The head's pieces: rows and biases of the chosen ``parts``, then its output columns.
-
-        BLOOM fuses Q, K and V per head: head h owns rows [3dh, 3d(h+1)) of ``query_key_value``,
-        q then k then v, and columns [dh, d(h+1)) of ``dense`` (d = d_head).
-        """
-        attention = f"transformer.h.{head.layer}.self_attention."
-        d, out = self.d_head, []
-        for index, part in enumerate("qkv"):
-            if part in parts:
-                start = 3 * d * head.head + index * d
-                for tensor in ("query_key_value.weight", "query_key_value.bias"):
-                    out.append(Slice(part, attention + tensor, 0, start, start + d))
-        out.append(Slice("o", attention + "dense.weight", 1, d * head.head, d * (head.head + 1)))
-        return out
-
-    def slice_shape(self, piece: Slice) -> tuple[int, ...]:
-        """Shape of a slice's values."""
-        size = piece.stop - piece.start
-        if piece.tensor.endswith(".bias"):
-            return (size,)
-        return (size, self.d_model) if piece.dim == 0 else (self.d_model, size)
-
-    def trained_parameters(self, heads: Iterable[Head], parts: str = "qkv") -> int:
-        """Parameters in the slices of ``heads``: what a pass really trains."""
-        return sum(math.prod(self.slice_shape(s)) for head in heads for s in self.slices(head, parts))
-
-    def touched_tensor_parameters(self, heads: Iterable[Head]) -> int:
-        """Parameters of the whole tensors that hold a slice: what the paper's counts say."""
-        d = self.d_model
-        return len({head.layer for head in heads}) * (3 * d * d + 3 * d + d * d)
-
-
-def alibi_slopes(n_heads: int) -> list[float]:
-    """m_h = 2^(-8(h+1)/H) for H a power of two; otherwise those of the power below, then every
-    second one of the power above (Press et al., 2022)."""
-    power = 2 ** math.floor(math.log2(n_heads))
-    slopes = [2 ** (-8 * (h + 1) / power) for h in range(power)]
-    return slopes + [2 ** (-4 * (2 * h + 1) / power) for h in range(n_heads - power)]
+__all__ = [
+    "Anatomy",
+    "Slice",
+    "alibi_slopes",
+    "anatomy_of",
+    "context_of",
+    "read_config",
+    "recorded_anatomy",
+    "stored_dtype",
+    "untrainable",
+    "whole_groups",
+]
 
 
 def anatomy_of(config: dict[str, Any], source: str) -> Anatomy:
@@ -122,27 +38,77 @@ def anatomy_of(config: dict[str, Any], source: str) -> Anatomy:
     family = str(config.get("model_type", "unknown"))
     if family not in FAMILIES:
         raise InputError(
-            f"{source} is a {family!r} model, and headsurgeon has adapters for {', '.join(sorted(FAMILIES))} only"
+            f"{source} is a {family!r} model, and headsurgeon has adapters for {', '.join(sorted(FAMILIES))} only; "
+            "engine/families/WRITING.md says how to write one"
         )
+    told = Config(config)
     try:
-        return FAMILIES[family](config)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        return replace(FAMILIES[family](told), told=told.read)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(f"the config.json of {source} does not describe a {family} model: {error}") from error
 
 
-def _bloom(config: dict[str, Any]) -> Anatomy:
-    d_model = int(config["hidden_size"] if "hidden_size" in config else config["n_embed"])
-    n_heads = int(config["n_head"] if "n_head" in config else config["num_attention_heads"])
-    n_layers = int(config["n_layer"] if "n_layer" in config else config["num_hidden_layers"])
-    if min(d_model, n_heads, n_layers) < 1 or d_model % n_heads:
-        raise ValueError(f"{n_heads} heads do not divide a width of {d_model}")
-    if config.get("slow_but_exact") and int(config.get("pretraining_tp", 1)) > 1:
-        raise ValueError("slow_but_exact splits the output projection; set it to false")
-    tied = bool(config.get("tie_word_embeddings", True))
-    return Anatomy("bloom", n_layers, n_heads, n_heads, d_model, int(config["vocab_size"]), tied)
+class Recorded(Protocol):
+    """What a record or an event tells of a patient."""
+
+    @property
+    def family(self) -> str: ...
+    @property
+    def n_layers(self) -> int: ...
+    @property
+    def n_heads(self) -> int: ...
+    @property
+    def d_model(self) -> int: ...
+    @property
+    def vocabulary(self) -> int: ...
+    @property
+    def parameters(self) -> int: ...
+    @property
+    def config(self) -> dict[str, Any]: ...
 
 
-FAMILIES = {"bloom": _bloom}
+def recorded_anatomy(patient: Recorded) -> Anatomy:
+    """The anatomy of a patient from what was written down of it. Where that is its shape alone, as at
+    first, it is a BLOOM, and its size tells whether its embeddings are tied.
+
+    Raises:
+        InputError: there is no adapter for it, or what was written contradicts itself.
+    """
+    if patient.config or patient.family != "bloom":
+        return anatomy_of({**patient.config, "model_type": patient.family}, "the patient of the record")
+    try:
+        d_head = head_size(patient.d_model, patient.n_heads, patient.n_layers)
+    except ValueError as error:
+        raise InputError(f"the record does not describe a bloom model: {error}") from error
+    shape = (patient.n_layers, patient.n_heads, patient.d_model, d_head, patient.vocabulary)
+    tied = bloom.shaped(*shape, tied=True)
+    untied = bloom.shaped(*shape, tied=False)
+    return untied if untied.total_parameters == patient.parameters else tied
+
+
+def whole_groups(anatomy: Anatomy, targets: list[Head], parts: str, take_along: bool) -> list[Head]:
+    """The targets of a pass on a model whose heads share K and V: all heads of a group, or none of it.
+
+    Args:
+        parts: what is cut; where it names neither k nor v, nothing shared is touched and any heads will do
+        take_along: the heads that share K and V with a target become targets too
+
+    Raises:
+        InputError: a group is named in part, and is not to be taken along.
+    """
+    if "s" in parts and not anatomy.sinks:
+        raise InputError(f"parts names s, the sink logit, and {anatomy.family} models have none; leave it out")
+    if anatomy.group == 1 or not set(parts) & {"k", "v"}:
+        return targets
+    whole = sorted({other for head in targets for other in anatomy.sharing(head)})
+    if take_along or len(whole) == len(set(targets)):
+        return whole
+    left = min(set(whole) - set(targets))
+    named = next(head for head in targets if left in anatomy.sharing(head))
+    raise InputError(
+        f"{named} shares its K and V with {left}, which is no target: --whole-groups takes such heads along, and "
+        "--parts q leaves K and V alone and cuts Q and output"
+    )
 
 
 def untrainable(config: dict[str, Any]) -> str:
@@ -160,6 +126,9 @@ def stored_dtype(config: dict[str, Any]) -> str:
 
 
 DEFAULT_CONTEXT = 2048
+LONGEST_CONTEXT = 4096
+"""Of a model that could take more. Eager attention grows with the square of a text."""
+_CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len")
 
 
 def context_of(folder: Path, config: dict[str, Any]) -> int:
@@ -168,7 +137,8 @@ def context_of(folder: Path, config: dict[str, Any]) -> int:
         told = json.loads((folder / "tokenizer_config.json").read_text("utf-8")).get("model_max_length")
     except (OSError, ValueError, AttributeError):
         told = None
-    trained = config.get("seq_length") or DEFAULT_CONTEXT
+    positions = next((config[key] for key in _CONTEXT_KEYS if isinstance(config.get(key), int)), DEFAULT_CONTEXT)
+    trained = config.get("seq_length") or min(positions, LONGEST_CONTEXT)
     return int(min(limit for limit in (told, trained) if isinstance(limit, int | float) and limit >= 1))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from engine.anatomy import Slice
+from engine.anatomy import Slice, anatomy_of, read_config
 from engine.errors import InputError
 from engine.files import require_space, sha256_of, write_atomic
 
@@ -97,17 +97,20 @@ def weight_files(folder: Path) -> list[Path]:
 def tensor_places(folder: Path) -> dict[str, TensorPlace]:
     """Every tensor of a model folder by its name in ``named_parameters()``.
 
-    Some BLOOM checkpoints were saved from the bare transformer and lack the ``transformer.`` prefix.
+    Some checkpoints were saved from the bare model and lack the prefix of all its names (BLOOM's and GPT-2's
+    ``transformer.``).
     """
+    prefix = anatomy_of(read_config(folder), str(folder)).blocks.partition(".")[0] + "."
     places = {}
     for file in weight_files(folder):
         header, start = read_header(file)
         for name, tensor in header.items():
-            if name == "__metadata__":
-                continue
-            full = name if name.startswith(("transformer.", "lm_head.")) else f"transformer.{name}"
-            places[full] = TensorPlace(file, tensor["dtype"], tuple(tensor["shape"]), start + tensor["data_offsets"][0])
-    return places
+            if name != "__metadata__":
+                offset = start + tensor["data_offsets"][0]
+                places[name] = TensorPlace(file, tensor["dtype"], tuple(tensor["shape"]), offset)
+    if any(name.startswith(prefix) for name in places):
+        return places
+    return {prefix + name: place for name, place in places.items()}
 
 
 def weights_sha256(folder: Path) -> str:

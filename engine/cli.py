@@ -29,6 +29,12 @@ Targets = Annotated[str, typer.Option(help="which heads, e.g. 'sick & band' or '
 SessionFolder = Annotated[Path, typer.Argument(help="a session's folder")]
 Root = Annotated[Path | None, typer.Option("--sessions", help="where sessions go [HEADSURGEON_SESSIONS, ./sessions]")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+Parts = Annotated[
+    str | None, typer.Option(help="which of q, k, v are trained, e.g. qk; with s the sink logit of gpt-oss too")
+]
+WholeGroups = Annotated[
+    bool, typer.Option("--whole-groups", help="where heads share K and V, take along those that share with a target")
+]
 Checkpointing = Annotated[
     bool, typer.Option("--checkpointing", help="compute activations twice instead of keeping them")
 ]
@@ -93,11 +99,14 @@ def preflight(
     length: Annotated[int | None, typer.Option(help="tokens per sample")] = None,
     micro_batch: Annotated[int | None, typer.Option(help="samples at once")] = None,
     checkpointing: Checkpointing = False,
+    parts: Parts = None,
+    whole_groups: WholeGroups = False,
     as_json: Json = False,
 ) -> None:
     """Tell what a pass would take, from config.json alone."""
     from engine import demo
     from engine.anatomy import anatomy_of, context_of, read_config, stored_dtype, untrainable
+    from engine.anatomy import whole_groups as whole_groups_of
     from engine.plan import make_plan
     from engine.preflight import free_ram
     from engine.preflight import preflight as estimate
@@ -114,7 +123,9 @@ def preflight(
     head_map = _head_map(from_session) if from_session else None
     heads = resolve(targets, Model(anatomy.n_layers, anatomy.n_heads, head_map))
     given = {"targets": targets, "length": length, "micro_batch": micro_batch, "checkpointing": checkpointing}
+    given |= {"parts": parts, "whole_groups": whole_groups}
     plan = make_plan({**demo.pass_defaults(model), **{k: v for k, v in given.items() if v is not None}})
+    heads = whole_groups_of(anatomy, heads, plan.parts, plan.whole_groups)
     dtype = stored_dtype(config) or "float32" if dtype == "auto" else dtype
     found = estimate(anatomy, heads, plan, dtype, context_of(folder, config))
     typer.echo(json.dumps(preflight_json(found)) if as_json else preflight_text(found, free_ram()))

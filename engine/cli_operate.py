@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli import Checkpointing, Device, Dtype, Root, SessionFolder, Texts, app, config_folder
+from engine.cli import (
+    Checkpointing,
+    Device,
+    Dtype,
+    Parts,
+    Root,
+    SessionFolder,
+    Texts,
+    WholeGroups,
+    app,
+    config_folder,
+)
 from engine.errors import Failure, InputError
 
 if TYPE_CHECKING:
@@ -43,7 +54,8 @@ def operate(
     check_every: Annotated[int | None, typer.Option(help="steps between checks")] = None,
     patience: Annotated[int | None, typer.Option(help="checks without a better one until it stops; 0: never")] = None,
     init: Annotated[str | None, typer.Option(help="xavier_normal or xavier_uniform")] = None,
-    parts: Annotated[str | None, typer.Option(help="which of q, k, v are trained, e.g. qk")] = None,
+    parts: Parts = None,
+    whole_groups: WholeGroups = False,
     no_reinit: Annotated[bool, typer.Option("--no-reinit", help="the control: train the slices as they are")] = False,
     checkpointing: Checkpointing = False,
     watch: Annotated[list[str] | None, typer.Option(help="another text whose perplexity is told; repeatable")] = None,
@@ -74,6 +86,7 @@ def operate(
         "patience": patience,
         "init": init,
         "parts": parts,
+        "whole_groups": whole_groups or None,
         "reinit": False if no_reinit else None,
         "checkpointing": checkpointing or None,
         "watch": watch or None,

@@ -81,6 +81,8 @@ def dormancy(model: Model, device: Device = "auto", dtype: Dtype = "auto", as_js
     from engine.show_vitals import dormancy_text
 
     layers = dormant_neurons(load(model, device, dtype))
+    if not layers:
+        raise InputError(f"the layers of {model} hold experts, and only the neurons of a plain MLP are counted")
     found = {
         "model": model,
         "threshold": DORMANT,

@@ -81,6 +81,8 @@ class Loaded(Event):
     dtype: str
     device: str
     threads: int
+    config: dict[str, Any] = field(default_factory=dict)
+    """What of its ``config.json`` its anatomy follows from; ``null`` stands as false."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +111,9 @@ class Attention(Event):
     top: list[list[list[float]]]
     """Per query token the keys with most weight, heaviest first: [index, weight]."""
     received: list[float]
-    """Mean weight that each token got over all queries; the first is the BOS mass."""
+    """Mean weight that each token got over all queries; the first is the BOS mass, but on a layer with a window."""
+    sink: list[float] = field(default_factory=list)
+    """Per query what the sink logit takes; empty where the head has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +174,8 @@ class PassStarted(Event):
     """Predicted tokens that the single heads' ablation losses are means over."""
     memory_bytes: int = 0
     """What the pass was estimated to need at its peak."""
+    sink_logits: str = ""
+    """What becomes of the targets' sink logits, in words; empty where the model has none."""
 
     @property
     def tokens_per_epoch(self) -> int:

@@ -88,6 +88,11 @@ class HeadMap:
     thresholds: Thresholds = field(default_factory=Thresholds)
     entropy_low: Rows = field(default_factory=list)
     entropy_high: Rows = field(default_factory=list)
+    sink_mass: Rows = field(default_factory=list)
+    """What the sink logit of each head takes, mean over all query rows; empty where the model has none."""
+    windows: list[int] = field(default_factory=list)
+    """Per layer how many keys a query sees, itself included; 0: all. Empty: no layer has a window. From a query
+    row after the window's first ones position 0 is not reachable, and the BOS mass is the mean over the others."""
 
     @property
     def n_layers(self) -> int:
@@ -166,9 +171,21 @@ class HeadMap:
         """Sick heads were the threshold 0.40, 0.50 or 0.60."""
         return {f"{limit:.2f}": sum(self.mass(h) > limit for h in self.heads()) for limit in (0.40, 0.50, 0.60)}
 
-    def uniform(self) -> float:
-        """BOS mass that uniform causal attention would score on the same texts."""
-        return sum(text.uniform for text in self.texts) / max(1, len(self.texts))
+    def window(self, layer: int) -> int:
+        """Keys that a query of this layer sees; 0: all."""
+        return self.windows[layer] if self.windows else 0
+
+    def reach(self, layer: int) -> float:
+        """Share of the query rows that can reach position 0 on this layer, each text counting once."""
+        shares = [reaching(text.tokens, self.window(layer)) / text.tokens for text in self.texts]
+        return sum(shares) / len(shares) if shares else 1.0
+
+    def uniform(self, layer: int | None = None) -> float:
+        """BOS mass that uniform causal attention would score on the same texts: on this layer, or on one
+        without a window."""
+        window = 0 if layer is None else self.window(layer)
+        each = [uniform_bos_mass(reaching(text.tokens, window)) for text in self.texts]
+        return sum(each) / max(1, len(each))
 
     def distances(self) -> tuple[float, int]:
         """Mean distance from a query to position 0, each text counting once, and the longest one."""
@@ -191,6 +208,11 @@ class HeadMap:
 def known(type_: type, values: dict[str, Any]) -> dict[str, Any]:
     """The values that a dataclass has fields for; a newer program may have written more."""
     return {f.name: values[f.name] for f in fields(type_) if f.name in values}
+
+
+def reaching(n_tokens: int, window: int) -> int:
+    """How many query rows of a text can reach position 0; a window of 0 is none."""
+    return min(n_tokens, window or n_tokens)
 
 
 def uniform_bos_mass(n_tokens: int) -> float:

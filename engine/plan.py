@@ -42,8 +42,12 @@ class Plan(BaseModel):
     patience: int = Field(0, ge=0)
     """Stop after so many checks without a better held-out perplexity; 0: never."""
     init: Literal["xavier_normal", "xavier_uniform"] = "xavier_normal"
-    parts: str = Field("qkv", pattern="^q?k?v?$", min_length=1)
-    """Which of the head's Q, K and V rows get fresh weights and are trained."""
+    parts: str = Field("qkv", pattern="^q?k?v?s?$", min_length=1)
+    """Which of the head's Q, K and V rows get fresh weights and are trained; with an ``s``, its sink logit too
+    (of families that have one), which becomes 0 at the cut. The output columns always do."""
+    whole_groups: bool = False
+    """Where heads share K and V: the heads that share them with a target become targets too. False: a target
+    whose group is not all named is refused, unless ``parts`` leaves K and V alone."""
     reinit: bool = True
     """False: the control. The same slices are trained from where they are."""
     heldout_share: float = Field(0.1, gt=0, lt=1)

@@ -31,6 +31,10 @@ LOGITS_AT_ONCE = 2**27
 BLOOM's 250 880 words that is one sample of 512 tokens."""
 
 
+LONGEST_TEXT = 2048
+"""Tokens of the longest built-in text, in whatever context."""
+
+
 @dataclass(frozen=True)
 class Preflight:
     """Counts and estimates of one pass; bytes for memory (peak) and disk (session folder)."""
@@ -45,6 +49,8 @@ class Preflight:
     outside: int
     memory_bytes: int
     disk_bytes: int
+    sink_logits: str = ""
+    """What becomes of the targets' sink logits; empty where the model has none."""
 
 
 def preflight(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str, context: int = 2048) -> Preflight:
@@ -59,7 +65,7 @@ def preflight(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str, con
     return Preflight(
         targets=len(targets),
         trained_parameters=trained,
-        touched_tensor_parameters=anatomy.touched_tensor_parameters(targets),
+        touched_tensor_parameters=anatomy.touched_tensor_parameters(targets, plan.parts),
         total_parameters=anatomy.total_parameters,
         zone_layers=layers,
         zone_heads=heads,
@@ -67,7 +73,17 @@ def preflight(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str, con
         outside=len(outside),
         memory_bytes=memory_bytes(anatomy, targets, plan, dtype, context),
         disk_bytes=disk_bytes(trained, dtype),
+        sink_logits=sink_logits(anatomy, plan),
     )
+
+
+def sink_logits(anatomy: Anatomy, plan: Plan) -> str:
+    """What a pass does with the sink logits of its targets, in words; empty where the model has none."""
+    if not anatomy.sinks:
+        return ""
+    if "s" not in plan.parts:
+        return "stay as they are"
+    return "become 0 at the cut, then train" if plan.reinit else "train from where they are"
 
 
 def memory_bytes(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str, context: int = 2048) -> int:
@@ -91,12 +107,13 @@ def state_size(size: int) -> int:
 
 
 def _training(a: Anatomy, lowest_layer: int, plan: Plan, size: int) -> int:
-    """What eager BLOOM keeps for the backward pass, from the lowest target layer up, and the logits."""
+    """What the eager model keeps for the backward pass, from the lowest target layer up, and the logits."""
     tokens = plan.micro_batch * plan.length
     layers = a.n_layers - lowest_layer
-    # per token: two norms' inputs, q, k, v, the inputs of the two projections that train, that of the GELU (four
-    # times as wide); per pair of tokens the softmax in fp32, and cast
-    layer = tokens * a.d_model * (2 + 3 + 2 + 4) * size
+    # per token: two norms' inputs, q, k, v, the inputs of the two projections that train, that of the activation
+    # (with a gate its output and the other factor too); per pair of tokens the softmax in fp32, and cast
+    heads = (a.n_heads + 2 * a.n_kv_heads + (2 * a.n_heads if a.group > 1 else 0)) * a.d_head  # shared K, V: copied
+    layer = tokens * (4 * a.d_model + heads + a.d_ff * (3 if a.gated else 1)) * size
     layer += plan.micro_batch * a.n_heads * plan.length**2 * (4 + (size if size < 4 else 0))
     kept = layers * tokens * a.d_model * size + layer if plan.checkpointing else layers * layer
     return kept + _logits(tokens, a, size) + _working(tokens, a, size)
@@ -120,7 +137,7 @@ def _logits(tokens: int, a: Anatomy, size: int) -> int:
 
 def _diagnosing(a: Anatomy, context: int, size: int) -> int:
     """Scores and weights of one layer as the model itself makes them on the longest text."""
-    return a.n_heads * context**2 * (2 * size + 2 * 4)
+    return a.n_heads * min(context, LONGEST_TEXT) ** 2 * (2 * size + 2 * 4)
 
 
 def smaller(plan: Plan) -> Iterator[dict[str, Any]]:

@@ -92,6 +92,8 @@ def _diagnosis(m: HeadMap, dormancy: list[float]) -> DiagnosisTable:
         entropy=as_rows(m.entropy),
         entropy_low=as_rows(m.entropy_low),
         entropy_high=as_rows(m.entropy_high),
+        sink_mass=as_rows(m.sink_mass) or None,
+        windows=m.windows or None,
     )
 
 
@@ -137,6 +139,7 @@ def _pass(p: PassChart) -> PassTable:
         "ablation_heads_stock": started.ablation_heads_stock,
         "ablation_tokens": started.ablation_tokens,
         "memory_bytes_estimated": started.memory_bytes,
+        "sink_logits": started.sink_logits or None,
         "frozen_sha256_before": started.frozen_sha256_before,
         "change": [{"step": change.step, **change.values} for change in p.changes],
         "check": [_check(check) for check in p.checks],
@@ -196,6 +199,8 @@ def head_map(table: DiagnosisTable, thresholds: Thresholds) -> HeadMap:
         bos_high=table.bos_high,
         entropy_low=table.entropy_low,
         entropy_high=table.entropy_high,
+        sink_mass=table.sink_mass or [],
+        windows=table.windows or [],
         texts=[ProbeText(text.name, text.tokens, text.first_token) for text in table.texts],
         thresholds=thresholds,
     )

@@ -35,6 +35,7 @@ def diagnosis_json(patient: events.Loaded, m: HeadMap) -> dict[str, Any]:
         "counts": m.counts(),
         "sensitivity": m.sensitivity(),
         "band": list(band) if band else None,
+        **({"windows": m.windows, "reach": [round(m.reach(i), 6) for i in range(m.n_layers)]} if m.windows else {}),
         "heads": [
             {
                 "layer": head.layer,
@@ -43,6 +44,7 @@ def diagnosis_json(patient: events.Loaded, m: HeadMap) -> dict[str, Any]:
                 "bos_interval": list(m.interval(head)),
                 "entropy": m.entropy[head.layer][head.head],
                 "entropy_interval": list(m.entropy_interval(head)),
+                **({"sink_mass": m.sink_mass[head.layer][head.head]} if m.sink_mass else {}),
                 "class": m.class_of(head),
                 "borderline": m.is_borderline(head),
                 **_slope(patient, head, mean, last),
@@ -91,6 +93,33 @@ def _uniform_text(m: HeadMap) -> str:
     return f"BOS mass of uniform attention on these texts: {m.uniform():.3f}" + (ends if short != long else "")
 
 
+def _reach_text(m: HeadMap) -> list[str]:
+    """Layers where position 0 lies out of the window of some query rows."""
+    short = [layer for layer in range(m.n_layers) if m.reach(layer) < 1]
+    if not short:
+        return []
+    worst = min(short, key=m.reach)
+    windows = sorted({m.window(layer) for layer in short})
+    return [
+        f"{', '.join(f'L{layer}' for layer in short)} see {' or '.join(map(str, windows))} tokens back: from up to "
+        f"{100 * (1 - m.reach(worst)):.1f} % of their query rows position 0 is not",
+        f"reachable; BOS mass there is the mean over the other rows, on which uniform attention scores "
+        f"{m.uniform(worst):.3f}",
+    ]
+
+
+def _sink_text(m: HeadMap) -> list[str]:
+    """How much the sink logits take, apart from the keys."""
+    if not m.sink_mass:
+        return []
+    most = max(m.heads(), key=lambda head: m.sink_mass[head.layer][head.head])
+    flat = [mass for row in m.sink_mass for mass in row]
+    return [
+        f"sink logits take {sum(flat) / len(flat):.3f} of the attention on the mean, "
+        f"most on {most} ({max(flat):.3f}); keys and sink sum to 1"
+    ]
+
+
 def grid_text(m: HeadMap) -> list[str]:
     """One row per layer; a cell is the first decimal of the BOS mass, ``D`` for dead, ``.`` below 0.1."""
     lines = ["       " + "".join(f"{f'H{h}':<4}" for h in range(0, m.n_heads, 4))]
@@ -121,6 +150,8 @@ def diagnosis_text(patient: events.Loaded, m: HeadMap) -> str:
             "band         " + (f"H{band[0]}–H{band[1]}" if band else "none"),
             "sick at      " + ", ".join(f"{limit}: {n}" for limit, n in m.sensitivity().items()),
             _uniform_text(m),
+            *_reach_text(m),
+            *_sink_text(m),
             "",
             *_slopes_text(patient, m),
         ]
@@ -129,7 +160,7 @@ def diagnosis_text(patient: events.Loaded, m: HeadMap) -> str:
 
 def preflight_json(p: Preflight) -> dict[str, Any]:
     """``preflight --json``."""
-    flat = asdict(p)
+    flat = {name: value for name, value in asdict(p).items() if value != ""}
     zone = {
         "layers": list(flat.pop("zone_layers")),
         "heads": list(flat.pop("zone_heads")),
@@ -150,6 +181,7 @@ def preflight_text(p: Preflight, free: int) -> str:
             f"{p.in_band_frozen} in-band frozen, {p.outside} outside",
             f"trained {p.trained_parameters:,} of {p.total_parameters:,} parameters ({share:.2f} %)",
             f"in touched tensors {p.touched_tensor_parameters:,} ({touched:.2f} %)",
+            *([f"their sink logits {p.sink_logits}"] if p.sink_logits else []),
             f"memory about {p.memory_bytes / 1e9:.1f} GB ({free / 1e9:.1f} GB of RAM are free here), "
             f"disk about {p.disk_bytes / 1e6:.0f} MB",
         ]
@@ -164,8 +196,10 @@ def entry_line(entry: Entry) -> str:
         case events.Diagnosed() as e:
             return f"{e.stage}: " + ", ".join(f"{n} {name}" for name, n in e.head_map.counts().items())
         case events.PassStarted() as e:
+            said = f"; their sink logits {e.sink_logits}" if e.sink_logits else ""
             return (
-                f"pass {e.number}: {len(e.target_heads)} targets, {e.trained_parameters:,} parameters, {e.steps} steps"
+                f"pass {e.number}: {len(e.target_heads)} targets, {e.trained_parameters:,} parameters, "
+                f"{e.steps} steps{said}"
             )
         case events.Resumed() as e:
             return f"pass {e.number} goes on from step {e.step}"
@@ -206,6 +240,8 @@ def record_text(record: Record, folder: Path) -> str:
         lines.append(f"pass {p.number}, {p.outcome}: {len(p.target_heads)} targets ({printable(p.targets)})")
         if p.frozen_sha256_after is None:
             continue
+        if p.sink_logits:
+            lines.append(f"  their sink logits {printable(p.sink_logits)}")
         n, watched = len(p.target_heads), p.perplexity_after or {}
         same = "unchanged" if p.frozen_sha256_after == p.frozen_sha256_before else "CHANGED"
         lines += [

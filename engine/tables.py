@@ -48,6 +48,8 @@ class PatientTable(_Table):
     device: str
     threads: int
     token_at_position_0: list[str]
+    config: dict[str, Any] = Field(default_factory=dict)
+    """What of its ``config.json`` its anatomy follows from; ``null`` stands as false."""
 
 
 class TextTable(_Table):
@@ -74,6 +76,10 @@ class DiagnosisTable(_Table):
     entropy: list[list[float]]
     entropy_low: list[list[float]] = Field(default_factory=list)
     entropy_high: list[list[float]] = Field(default_factory=list)
+    sink_mass: list[list[float]] | None = None
+    """What the sink logits take; None: the model has none."""
+    windows: list[int] | None = None
+    """Per layer the keys that a query sees, 0: all; None: no layer has a window."""
 
 
 class ZoneDriftTable(_Table):
@@ -159,6 +165,9 @@ class PassTable(_Table):
     heldout_share: float
     heldout_samples: int
     checkpointing: bool = False
+    whole_groups: bool = False
+    sink_logits: str | None = None
+    """What becomes of the targets' sink logits; None: the model has none."""
     strict: bool = False
     samples: int | None = None
     vocabulary: int = 0

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from engine import demo
-from engine.anatomy import Anatomy
+from engine.anatomy import recorded_anatomy
 from engine.chart import Chart, read_chart
 from engine.checkpoint import weights_sha256
 from engine.claims import Claim, compared, differences, shown
 from engine.errors import InputError
+from engine.families import FAMILIES
 from engine.generation import Continuation, averages, by_category
 from engine.heads import HeadMap, Thresholds, known, uniform_bos_mass
 from engine.printable import printable
@@ -85,19 +86,16 @@ def _journal_claim(session: Session, record: Record, chart: Chart) -> Claim:
 
 def _patient_claims(record: Record, patient: PatientTable) -> Iterator[Claim]:
     where = "patient"
-    shape = (patient.n_layers, patient.n_heads, patient.n_kv_heads, patient.d_model, patient.vocabulary)
-    if patient.family != "bloom":
-        yield Claim("parameters", where, None, f"there is no adapter for the family {printable(patient.family)}")
-    elif min(shape) < 1 or patient.d_model % patient.n_heads:
-        yield Claim("parameters", where, False, f"{patient.n_heads} heads do not divide a width of {patient.d_model}")
+    try:
+        anatomy = recorded_anatomy(patient)
+    except InputError as error:
+        yield Claim("parameters", where, False if patient.family in FAMILIES else None, printable(str(error)))
     else:
-        either = [Anatomy("bloom", *shape, tied).total_parameters for tied in (True, False)]
-        said = patient.parameters
-        found = said if said in either else either[0]  # the record does not say whether the weights are tied
-        yield compared(where, "parameters", said, found)
-        anatomy = Anatomy("bloom", *shape, True)
-        yield compared(where, "d_head", patient.d_head, anatomy.d_head)
-        yield compared(where, "slopes", patient.slopes, anatomy.slopes, tolerance=1e-6)
+        yield compared(where, "parameters", patient.parameters, anatomy.total_parameters)
+        names = ("n_layers", "n_heads", "n_kv_heads", "d_model", "d_head", "vocabulary", "position_encoding")
+        said, found = ({name: getattr(told, name) for name in names} for told in (patient, anatomy))
+        yield compared(where, "shape", said, found)
+        yield compared(where, "slopes", patient.slopes, list(anatomy.slopes), tolerance=1e-6)
     yield _weights_claim(record.session.model, patient)
 
 
@@ -121,12 +119,15 @@ def _diagnosis_claims(
     m = head_map(table, Thresholds(**_limits(record)))
     needed, optional = (m.bos_mass, m.entropy), (m.bos_low, m.bos_high, m.entropy_low, m.entropy_high)
     shape = Counter({patient.n_heads: patient.n_layers})
-    if any(Counter(map(len, rows)) != shape for rows in (*needed, *filter(None, optional))):
+    if any(Counter(map(len, rows)) != shape for rows in (*needed, *filter(None, (*optional, m.sink_mass)))):
         sentence = f"a map is not of {patient.n_layers} layers × {patient.n_heads} heads"
         yield Claim("shape", where, False, sentence)
         return
     if any(bool(low) != bool(high) for low, high in (optional[:2], optional[2:])):
         yield Claim("shape", where, False, "one end of the intervals is missing")
+        return
+    if m.windows and len(m.windows) != patient.n_layers:
+        yield Claim("shape", where, False, f"{len(m.windows)} windows for {patient.n_layers} layers")
         return
     maps[stage] = m
     yield compared(where, "counts", table.counts, m.counts())

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from engine import events
-from engine.anatomy import Anatomy
+from engine.anatomy import Anatomy, recorded_anatomy, whole_groups
 from engine.chart import Chart
 from engine.checkpoint import PATCH_FORMAT, read_header
 from engine.claims import Claim, compared, differences, shown
@@ -126,7 +126,7 @@ def pass_claims(
     anatomy = _anatomy(patient)
     if anatomy:
         yield compared(where, "trained_parameters", p.trained_parameters, anatomy.trained_parameters(targets, p.parts))
-        found = anatomy.touched_tensor_parameters(targets)
+        found = anatomy.touched_tensor_parameters(targets, p.parts)
         yield compared(where, "touched_tensor_parameters", p.touched_tensor_parameters, found)
     yield from _map_claims(where, p, targets, maps, told)
     yield from _step_claims(where, p, told)
@@ -143,8 +143,10 @@ def pass_claims(
 
 def _anatomy(patient: PatientTable) -> Anatomy | None:
     """The patient's, where there is an adapter for it."""
-    shape = (patient.n_layers, patient.n_heads, patient.n_kv_heads, patient.d_model, patient.vocabulary)
-    return Anatomy(patient.family, *shape, tied=True) if patient.family == "bloom" else None
+    try:
+        return recorded_anatomy(patient)
+    except InputError:
+        return None
 
 
 def _targets_claim(
@@ -160,6 +162,9 @@ def _targets_claim(
         found = resolve(p.targets, Model(patient.n_layers, patient.n_heads, before))
     except InputError as error:
         return Claim("target_heads", where, False, str(error))
+    anatomy = _anatomy(patient)
+    if anatomy and p.whole_groups:
+        found = whole_groups(anatomy, found, p.parts, take_along=True)
     said, names = set(p.target_heads), [str(head) for head in found]
     if said == set(names) and len(p.target_heads) == len(names):
         return Claim("target_heads", where, True, f"{p.targets!r} names these {len(names)} heads")
@@ -279,7 +284,7 @@ def _patch_claim(
         return Claim(name, where, False, f"{wrong[0]}: the record says {shown(wrong[1])}, the file {shown(wrong[2])}")
     if anatomy is None:
         return Claim(name, where, None, f"there is no adapter for the family {patient.family}")
-    slices = [piece for head in targets for piece in anatomy.slices(head, p.parts)]
+    slices = anatomy.slices_of(targets, p.parts)
     needed = {f"{side}/{s.key}": list(anatomy.slice_shape(s)) for side in ("values", "originals") for s in slices}
     odd = sorted(key for key in needed.keys() | shapes.keys() if needed.get(key) != shapes.get(key))
     if odd:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.anatomy import Anatomy
+from engine.anatomy import recorded_anatomy, whole_groups
 from engine.errors import InputError
 from engine.events import Loaded
 from engine.heads import CLASSES, HeadMap
@@ -22,13 +22,6 @@ from tui.state import State
 if TYPE_CHECKING:
     from engine.chart import Chart
     from engine.plan import Plan
-
-
-def anatomy_of(loaded: Loaded) -> Anatomy:
-    """The anatomy of the patient in the worker, from its event alone."""
-    shape = (loaded.family, loaded.n_layers, loaded.n_heads, loaded.n_kv_heads, loaded.d_model, loaded.vocabulary)
-    tied = Anatomy(*shape, tied=True)
-    return tied if tied.total_parameters == loaded.parameters else Anatomy(*shape, tied=False)
 
 
 def worker_memory(pid: int) -> int:
@@ -61,16 +54,16 @@ def target_lines(state: State, chosen: Heads, map_: HeadMap, width: int, key: Ca
     from engine.preflight import preflight
 
     try:
-        plan = as_plan(state.plan_values, "all")
+        plan, anatomy = as_plan(state.plan_values, "all"), recorded_anatomy(chart.loaded)
+        targets = whole_groups(anatomy, sorted(chosen), plan.parts, plan.whole_groups)
     except InputError as error:
         return [*lines, line((f" {plain(str(error), width - 1)}", WARM))]
-    found = preflight(
-        anatomy_of(chart.loaded), sorted(chosen), plan, chart.loaded.dtype, context_of(map_, chart.loaded)
-    )
+    found = preflight(anatomy, targets, plan, chart.loaded.dtype, context_of(map_, chart.loaded))
     (l0, l1), (h0, h1) = found.zone_layers, found.zone_heads
     trained, touched, whole = found.trained_parameters, found.touched_tensor_parameters, found.total_parameters
     return [
         *lines,
+        *([row("with groups", f"{len(targets)} heads")] if len(targets) > len(chosen) else []),
         row("zone", f"L{l0}–L{l1} × H{h0}–H{h1}"),
         row("left alone", f"{found.in_band_frozen} in-band, {found.outside} outside"),
         row("train", (f"{amount(trained):>8}", STRONG), f"  {percent(trained, whole)}"),

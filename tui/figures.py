@@ -125,12 +125,18 @@ def head_figures(head: Head, map_: HeadMap, loaded: Loaded | None, width: int, v
     e_low, e_high = map_.entropy_interval(head)
     lines = [
         row("BOS mass", (f"{map_.mass(head):.3f}", STRONG), f"   95 % {low:.3f}–{high:.3f}"),
-        row("uniform", f"{map_.uniform():.3f}", (f"   {len(map_.texts)} texts, {map_.tokens} tokens", QUIET)),
+        row("uniform", f"{map_.uniform(head.layer):.3f}", (f"   {len(map_.texts)} texts, {map_.tokens} tokens", QUIET)),
         row(
             "entropy", f"{map_.entropy[head.layer][head.head]:.2f} nats",
             (f"   {e_low:.2f}–{e_high:.2f}" if e_high > e_low else "", QUIET),
         ),
     ]  # fmt: skip
+    if map_.sink_mass:
+        share = map_.sink_mass[head.layer][head.head]
+        lines.append(row("sink logit", f"{share:.3f}", ("   of each row, no key", QUIET)))
+    if map_.reach(head.layer) < 1:
+        out = 100 * (1 - map_.reach(head.layer))
+        lines.append(row("window", f"{map_.window(head.layer)}", (f" keys; {out:.0f} % not reachable", QUIET)))
     if loaded is not None and loaded.slopes:
         slope, (mean, _) = loaded.slopes[head.head], map_.distances()
         lines.append(row("slope", f"{slope:.4f}", ("   ALiBi, nats per token", QUIET)))

@@ -38,6 +38,7 @@ FIELDS = (
     Field("patience", "checks without a better one until it stops; 0: never", int),
     Field("init", "xavier_normal or xavier_uniform", str),
     Field("parts", "which of q, k, v get fresh weights and are trained", str),
+    Field("whole_groups", "yes: heads that share K and V with a target become targets too", bool),
     Field("reinit", "yes, or no: the control that trains without cutting", bool),
     Field("checkpointing", "yes: less memory, more time, the same gradients", bool),
     Field("watch", "other texts whose perplexity is told before and after, separated by ;", list[str]),

@@ -7,19 +7,16 @@ soon as its layer is done.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from engine.heads import HeadMap, ProbeText, Rows, Thresholds, as_rows
-from engine.nn.load import Patient
+from engine.heads import HeadMap, ProbeText, Rows, Thresholds, as_rows, reaching
+from engine.nn.load import Patient, positions
 from engine.nn.seeds import generator
+from engine.nn.watching import Scored, Seen, watching
 from engine.probes import Probe
 
 QUERY_BLOCK = 256
@@ -28,102 +25,94 @@ TOKENS_AT_ONCE = {"cpu": 256, "cuda": 2048}
 """Texts are padded into batches of so many tokens, or measured alone where they are longer. A CPU is
 soon busy and then pays for padding; on a GPU a batch takes no more memory than one text of BLOOM's context."""
 
-Take = Callable[[int, Tensor, Tensor, Tensor, Tensor], None]
 
-
-def head_weights(q: Tensor, k: Tensor, alibi: Tensor, start: int, stop: int) -> Tensor:
+def head_weights(scored: Scored, start: int, stop: int) -> tuple[Tensor, Tensor | None]:
     """Attention weights of some query rows of one layer on one text, in fp32.
 
     Args:
-        q: queries  # (n_heads, T, d_head)
-        k: keys  # (n_heads, T, d_head)
-        alibi: position bias per key  # (n_heads, 1, T)
         start, stop: the query rows; they see no key from ``stop`` on
 
     Returns:
-        weights  # (n_heads, stop - start, stop)
+        weights  # (n_heads, stop - start, stop), and what the sink logit takes  # (n_heads, stop - start)
+        or None; together the rows sum to 1
     """
-    keys = torch.arange(stop, device=q.device)
-    rows, columns = q[:, start:stop].float(), k[:, :stop].float().transpose(1, 2)
-    bias = alibi[..., :stop].float()  # (n_heads, 1, stop)
-    scores = torch.baddbmm(bias, rows, columns, alpha=1 / math.sqrt(q.shape[-1]))  # (n_heads, rows, stop)
-    return scores.masked_fill_(keys > keys[start:, None], float("-inf")).softmax(-1)
+    keys = torch.arange(stop, device=scored.q.device)
+    rows, columns = scored.q[:, start:stop].float(), scored.k[:, :stop].float().transpose(1, 2)
+    if scored.bias is None:
+        scores = torch.bmm(rows, columns).mul_(scored.scale)  # (n_heads, rows, stop)
+    else:
+        scores = torch.baddbmm(scored.bias[..., :stop].float(), rows, columns, alpha=scored.scale)
+    if scored.softcap:
+        scores = scores.div_(scored.softcap).tanh_().mul_(scored.softcap)
+    unseen = keys > keys[start:, None]  # (rows, stop)
+    if scored.window:
+        unseen |= keys <= keys[start:, None] - scored.window
+    scores.masked_fill_(unseen, float("-inf"))
+    if scored.sinks is None:
+        return scores.softmax(-1), None
+    sinks = scored.sinks.float()[:, None, None].expand(-1, stop - start, 1)  # (n_heads, rows, 1)
+    p = torch.cat((scores, sinks), -1).softmax(-1)  # (n_heads, rows, stop + 1)
+    return p[..., :-1], p[..., -1]
 
 
-def head_statistics(q: Tensor, k: Tensor, alibi: Tensor) -> tuple[Tensor, Tensor]:
-    """BOS mass and entropy of one layer on one text (paper section 3; entropy in nats).
+def head_statistics(scored: Scored) -> Tensor:
+    """BOS mass, entropy and sink mass of one layer on one text (paper section 3; entropy in nats).
 
-    Args:
-        q, k, alibi: as in ``head_weights``
+    The BOS mass is the mean over the query rows that can reach position 0: all of them, or in a layer with
+    a window the first so many; the rows after them hold no weight there whatever the head does. The
+    entropy is that of the whole row, the share of the sink logit included.
 
     Returns:
-        bos_mass, entropy  # (n_heads,) each, means over the T query rows
+        bos_mass, entropy, sink_mass (0 without a sink logit)  # (3, n_heads)
     """
-    n_heads, n_tokens, _ = q.shape
-    mass = torch.zeros(n_heads, device=q.device)
-    entropy = torch.zeros(n_heads, device=q.device)
+    n_heads, n_tokens, _ = scored.q.shape
+    found = torch.zeros(3, n_heads, device=scored.q.device)
     for start in range(0, n_tokens, QUERY_BLOCK):
-        p = head_weights(q, k, alibi, start, min(start + QUERY_BLOCK, n_tokens))  # (n_heads, rows, keys)
-        mass += p[:, :, 0].sum(-1)
-        entropy -= torch.xlogy(p, p).sum((1, 2))
-    return mass / n_tokens, entropy / n_tokens
+        p, sink = head_weights(scored, start, min(start + QUERY_BLOCK, n_tokens))  # (n_heads, rows, keys)
+        found[0] += p[:, :, 0].sum(-1)
+        found[1] -= torch.xlogy(p, p).sum((1, 2))
+        if sink is not None:
+            found[1] -= torch.xlogy(sink, sink).sum(-1)
+            found[2] += sink.sum(-1)
+    rows = torch.full((3, 1), n_tokens, device=found.device)
+    rows[0] = reaching(n_tokens, scored.window)
+    return found / rows
 
 
-def check_attention(returned: Tensor, mass: Tensor, layer: int) -> None:
+def check_attention(
+    returned: Tensor | None, mass: Tensor, layer: int, sink: Tensor | None = None, reach: int = 0
+) -> None:
     """Hold what the model itself used against our figures: causal, rows sum to 1, same BOS mass.
 
     Args:
         returned: the model's attention weights on one text's real tokens  # (n_heads, T, T)
         mass: our BOS mass  # (n_heads,)
+        sink: our sink mass where there is a sink logit: keys and sink sum to 1  # (n_heads,)
+        reach: query rows that can reach position 0; 0: all
 
     Raises:
         ArithmeticError: the model attends to the future, or otherwise than we compute.
     """
+    if returned is None:
+        raise ArithmeticError(f"layer {layer} gives no attention to hold against ours; its figures would be unchecked")
     loose = 1e-4 if returned.dtype == torch.float32 else 0.02
-    for head, ours in zip(returned, mass, strict=True):  # one by one: a T×T of all heads is large
+    for index, (head, ours) in enumerate(zip(returned, mass, strict=True)):  # one by one: a T×T of all is large
         weights = head.float()  # (T, T)
         if weights.triu(1).abs().max() > 0:
             raise ArithmeticError(f"layer {layer} attends to the future; its figures would mean nothing")
-        if (weights.sum(-1) - 1).abs().max() > loose:
+        sums = weights.sum(-1)  # (T,)
+        if sink is None and (sums - 1).abs().max() > loose:
             raise ArithmeticError(f"the attention rows of layer {layer} do not sum to 1")
-        if (weights[:, 0].mean() - ours).abs() > loose:
+        if sink is not None and (sums.max() > 1 + loose or (sums.mean() + sink[index] - 1).abs() > loose):
+            raise ArithmeticError(f"the attention rows of layer {layer} do not sum to 1 with the sink logit's share")
+        if (weights[: reach or len(weights), 0].mean() - ours).abs() > loose:
             raise ArithmeticError(f"layer {layer} attends otherwise than computed from its queries and keys")
 
 
-@contextmanager
-def watching(patient: Patient, take: Take) -> Iterator[None]:
-    """While open, each layer that the model runs is handed to ``take(layer, q, k, alibi, weights)``:
-    q and k  # (B, n_heads, T, d_head), alibi  # (B, n_heads, 1, T) and the model's own weights
-    # (B, n_heads, T, T), which nobody else sees: the model would keep them into the next layer.
-    """
-    a = patient.anatomy
-    fused: list[Tensor] = []
-    hooks = []
-
-    def keep(module: Any, args: Any, output: Tensor) -> None:
-        fused.append(output)
-
-    def hand_on(layer: int, module: Any, args: Any, kwargs: dict[str, Any], output: Any) -> Any:
-        qkv = fused.pop().unflatten(-1, (a.n_heads, 3, a.d_head)).transpose(1, 2)  # (B, n_heads, T, 3, d_head)
-        alibi = kwargs["alibi"].unflatten(0, (-1, a.n_heads))  # (B, n_heads, 1, T)
-        take(layer, qkv[..., 0, :], qkv[..., 1, :], alibi, output[1])
-        return output[0], None
-
-    for layer in range(a.n_layers):
-        attention = patient.attention(layer)
-        hooks.append(attention.get_submodule("query_key_value").register_forward_hook(keep))
-        hooks.append(attention.register_forward_hook(partial(hand_on, layer), with_kwargs=True))
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
 @torch.no_grad()
-def statistics(patient: Patient, ids: Tensor, mask: Tensor | None = None, check: bool = False) -> tuple[Tensor, Tensor]:
-    """BOS mass and entropy of all heads on each text of a batch, over its real tokens alone: position 0
-    is the first of them, on whichever side the padding stands.
+def figures(patient: Patient, ids: Tensor, mask: Tensor | None = None, check: bool = False) -> Tensor:
+    """The figures of all heads on each text of a batch, over its real tokens alone: position 0 is the
+    first of them, on whichever side the padding stands.
 
     Args:
         ids: token ids  # (B, T)
@@ -131,7 +120,7 @@ def statistics(patient: Patient, ids: Tensor, mask: Tensor | None = None, check:
         check: also hold the model's own attention weights against ours (``check_attention``)
 
     Returns:
-        bos_mass, entropy  # (B, n_layers, n_heads) each, on the CPU
+        bos_mass, entropy, sink_mass  # (3, B, n_layers, n_heads), on the CPU
 
     Raises:
         ValueError: a text of the batch has no real token.
@@ -141,21 +130,36 @@ def statistics(patient: Patient, ids: Tensor, mask: Tensor | None = None, check:
     if not bool(real.any(1).all()):
         raise ValueError("a row of the mask holds no real token")
     places = [row.nonzero()[:, 0] for row in real]  # (T of this text,) each
-    figures: list[Tensor] = []
+    layers: list[Tensor] = []
 
-    def take(layer: int, q: Tensor, k: Tensor, alibi: Tensor, weights: Tensor) -> None:
+    def take(layer: int, seen: Seen) -> None:
         of_texts = []
         for text, place in enumerate(places):
-            mass, entropy = head_statistics(q[text][:, place], k[text][:, place], alibi[text][..., place])
+            found = head_statistics(seen.of(text, place))  # (3, n_heads)
             if check:
-                check_attention(weights[text][:, place][..., place], mass, layer)
-            of_texts.append(torch.stack((mass, entropy)))  # (2, n_heads)
-        figures.append(torch.stack(of_texts))  # (B, 2, n_heads)
+                returned = None if seen.weights is None else seen.weights[text][:, place][..., place]
+                sink = None if seen.sinks is None else found[2]
+                check_attention(returned, found[0], layer, sink, reaching(len(place), seen.window))
+            of_texts.append(found)
+        layers.append(torch.stack(of_texts, 1))  # (3, B, n_heads)
 
     with watching(patient, take):
-        patient.model.base_model(input_ids=ids, attention_mask=mask, use_cache=False)
-    found = torch.stack(figures, 1).cpu()  # (B, n_layers, 2, n_heads)
-    return found[:, :, 0], found[:, :, 1]
+        run(patient, ids, mask)
+    return torch.stack(layers, 2).cpu()  # (3, B, n_layers, n_heads)
+
+
+def statistics(patient: Patient, ids: Tensor, mask: Tensor | None = None, check: bool = False) -> tuple[Tensor, Tensor]:
+    """BOS mass and entropy alone (``figures``)  # (B, n_layers, n_heads) each"""
+    found = figures(patient, ids, mask, check)
+    return found[0], found[1]
+
+
+def run(patient: Patient, ids: Tensor, mask: Tensor | None) -> None:
+    """Let the model read a batch, each text counting its positions from its first real token  # (B, T) each"""
+    options = {}
+    if mask is not None and patient.anatomy.takes_position_ids:
+        options["position_ids"] = positions(mask)  # (B, T)
+    patient.model.base_model(input_ids=ids, attention_mask=mask, use_cache=False, **options)
 
 
 def in_batches(texts: list[Tensor], at_once: int) -> Iterator[list[int]]:
@@ -179,17 +183,17 @@ def pad(texts: list[Tensor]) -> tuple[Tensor, Tensor | None]:
     return ids, torch.nn.utils.rnn.pad_sequence([torch.ones_like(text) for text in texts], batch_first=True)
 
 
-def _measured(patient: Patient, texts: list[Tensor], check: bool = False) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-    """Batch after batch: which texts, and their statistics. ``check`` holds for the first, the longest."""
+def _measured(patient: Patient, texts: list[Tensor], check: bool = False) -> Iterator[tuple[list[int], Tensor]]:
+    """Batch after batch: which texts, and their figures. ``check`` holds for the first, the longest."""
     for number, batch in enumerate(in_batches(texts, TOKENS_AT_ONCE[patient.device.type])):
-        yield batch, *statistics(patient, *pad([texts[i] for i in batch]), check=check and number == 0)
+        yield batch, figures(patient, *pad([texts[i] for i in batch]), check=check and number == 0)
 
 
 def bos_rows(patient: Patient, texts: list[Tensor]) -> Rows:
     """BOS mass of all heads, mean over texts that are token ids already: the check inside a pass."""
     masses = torch.zeros(len(texts), patient.anatomy.n_layers, patient.anatomy.n_heads)
-    for batch, mass, _ in _measured(patient, texts):
-        masses[batch] = mass
+    for batch, found in _measured(patient, texts):
+        masses[batch] = found[0]
     return _mean(masses)
 
 
@@ -234,13 +238,14 @@ def measure(patient: Patient, probes: list[Probe], thresholds: Thresholds | None
     """
     texts = tokenized(patient, probes)
     ids = [text.ids for text in texts]
-    mass = torch.zeros(len(texts), patient.anatomy.n_layers, patient.anatomy.n_heads)
-    entropy = torch.zeros_like(mass)
+    a = patient.anatomy
+    found = torch.zeros(3, len(texts), a.n_layers, a.n_heads)
     done = len(probes) - len(texts)
-    for batch, of_mass, of_entropy in _measured(patient, ids, check=True):
-        mass[batch], entropy[batch] = of_mass, of_entropy
+    for batch, of_batch in _measured(patient, ids, check=True):
+        found[:, batch] = of_batch
         done += len(batch)
         yield done
+    mass, entropy, sink = found  # (n_texts, n_layers, n_heads) each
     by_tokens = sorted(range(len(texts)), key=lambda i: ids[i].tolist())
     bos_low, bos_high = bootstrap(mass[by_tokens])
     entropy_low, entropy_high = bootstrap(entropy[by_tokens])
@@ -254,6 +259,8 @@ def measure(patient: Patient, probes: list[Probe], thresholds: Thresholds | None
         texts=[ProbeText(t.name, len(t.ids), patient.tokenizer.decode([int(t.ids[0])])) for t in texts],
         by_text=[as_rows(rows, 4) for rows in mass.tolist()],
         thresholds=thresholds or Thresholds(),
+        sink_mass=_mean(sink) if a.sinks else [],
+        windows=list(a.windows),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from transformers import DynamicCache
 
 from engine.errors import InputError
 from engine.generation import Continuation, Prompt, Sampling, judge
-from engine.nn.load import Patient
+from engine.nn.load import Patient, positions
 from engine.nn.seeds import generator
 
 AT_ONCE = 25
@@ -47,9 +48,8 @@ def generate(
 def continue_batch(patient: Patient, prompts: list[Prompt], sampling: Sampling) -> list[list[int]]:
     """New token ids per prompt, up to and without the token that ends a text.
 
-    Prompts are padded on the left, where the mask takes the padding out of the attention and out of
-    ALiBi's positions. Where prompt and new tokens exceed the context, at most half of it is for new
-    tokens and the prompt keeps its beginning.
+    Prompts are padded on the left, where mask and positions take the padding out. Where prompt and new
+    tokens exceed the context, at most half of it is for new tokens and the prompt keeps its beginning.
     """
     steps = min(sampling.new_tokens, max(1, patient.context // 2))
     texts = [patient.ids(prompt.text)[: patient.context - steps] for prompt in prompts]
@@ -61,14 +61,14 @@ def continue_batch(patient: Patient, prompts: list[Prompt], sampling: Sampling) 
         ids[row, longest - len(text) :] = text
         mask[row, longest - len(text) :] = 1
     ends = torch.tensor(_end_tokens(patient), device=patient.device)
-    body, head = patient.model.base_model, patient.model.get_output_embeddings()
-    cache = DynamicCache()
-    options = {_cache_name(body): cache, "use_cache": True}
+    options: dict[str, Any] = {_cache_name(patient.model): DynamicCache(), "use_cache": True, "logits_to_keep": 1}
     written: list[Tensor] = []
     ended = torch.zeros(len(texts), dtype=torch.bool, device=patient.device)
     for step in range(steps):
-        hidden = body(input_ids=ids, attention_mask=mask, **options)[0][:, -1]  # (B, d_model)
-        token = sample(head(hidden), draws[:, step], sampling)  # (B,)
+        if patient.anatomy.takes_position_ids:
+            options["position_ids"] = positions(mask)[:, -ids.shape[1] :]  # (B, T) or (B, 1)
+        logits = patient.model(input_ids=ids, attention_mask=mask, **options).logits[:, -1]  # (B, vocabulary)
+        token = sample(logits, draws[:, step], sampling)  # (B,)
         written.append(token)
         ended |= torch.isin(token, ends)
         if ended.all():
@@ -116,6 +116,6 @@ def _until(ids: list[int], ends: set[int]) -> list[int]:
     return next((ids[:i] for i, token in enumerate(ids) if token in ends), ids)
 
 
-def _cache_name(body: torch.nn.Module) -> str:
+def _cache_name(model: torch.nn.Module) -> str:
     """The cache's parameter changed its name between versions of the library."""
-    return "cache" if "cache" in inspect.signature(body.forward).parameters else "past_key_values"
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"

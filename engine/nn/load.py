@@ -49,11 +49,11 @@ class Patient:
 
     def block(self, layer: int) -> nn.Module:
         """A layer: attention and MLP."""
-        return self.model.get_submodule(f"transformer.h.{layer}")
+        return self.model.get_submodule(f"{self.anatomy.blocks}.{layer}")
 
     def attention(self, layer: int) -> nn.Module:
         """The attention module of a layer."""
-        return self.block(layer).get_submodule("self_attention")
+        return self.model.get_submodule(self.anatomy.attention_name(layer))
 
     def ids(self, text: str, at_most: int | None = None) -> torch.Tensor:
         """A text as this patient's tokenizer starts it, cut to ``at_most`` tokens and to the context  # (T,)
@@ -87,7 +87,8 @@ class Patient:
             context=self.context,
             parameters=a.total_parameters,
             position_encoding=a.position_encoding,
-            slopes=a.slopes,
+            slopes=list(a.slopes),
+            config=a.told,
             dtype=self.dtype,
             device=str(self.device),
             threads=torch.get_num_threads(),
@@ -190,10 +191,29 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
     nn.Module.to(model, chosen)
     model.eval()
     model.requires_grad_(False)
+    put_right(model, anatomy)
     if chosen.type == "cpu" and anatomy.total_parameters < _FEW_PARAMETERS:
         torch.set_num_threads(1)  # matrices this small run several times slower on more threads
     context, why_not = context_of(folder, config), untrainable(config)
     return Patient(source, folder, revision, weights_sha256(folder), model, tokenizer, anatomy, context, why_not)
+
+
+def positions(mask: torch.Tensor) -> torch.Tensor:
+    """Positions that count from each text's first real token  # (B, T) -> (B, T)"""
+    return (mask.cumsum(1) - 1).clamp_min(0)
+
+
+def put_right(model: PreTrainedModel, anatomy: Anatomy) -> None:
+    """Where the library adds the ALiBi bias to the mask too (Falcon), take it out there: its eager attention
+    would count it twice, which its fused attention and the training do not."""
+
+    def without_bias(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+        mask = kwargs["attention_mask"]  # (B, n_heads, T, T): the bias, or the smallest number where nothing is seen
+        return args, {**kwargs, "attention_mask": mask.masked_fill(mask > torch.finfo(mask.dtype).min / 2, 0)}
+
+    for layer in range(anatomy.n_layers if anatomy.bias_in_mask else 0):
+        attention = model.get_submodule(anatomy.attention_name(layer))
+        attention.register_forward_pre_hook(without_bias, with_kwargs=True)
 
 
 @contextmanager

@@ -40,7 +40,7 @@ from engine.nn.vitals import (
     text_losses,
 )
 from engine.plan import changes
-from engine.preflight import files_bytes, memory_bytes, smaller
+from engine.preflight import files_bytes, memory_bytes, sink_logits, smaller
 from engine.targets import Model, zone_of, zones
 
 Command = dict[str, Any]
@@ -147,7 +147,7 @@ class _Theatre:
             steps=s.n_steps,
             warmup=s.warmup,
             trained_parameters=trained,
-            touched_tensor_parameters=a.touched_tensor_parameters(s.targets),
+            touched_tensor_parameters=a.touched_tensor_parameters(s.targets, self.plan.parts),
             corpus=s.corpus.sources,
             heldout_perplexity_stock=perplexity(stock),
             heldout_perplexity_before=perplexity(before),
@@ -157,6 +157,7 @@ class _Theatre:
             ablation_tokens=self._few().shape[0] * (self.plan.length - 1),
             perplexity_stock=other,
             memory_bytes=memory_bytes(a, s.targets, self.plan, patient.dtype, patient.context),
+            sink_logits=sink_logits(a, self.plan),
             frozen_sha256_before=self.slices.frozen_sha256(),
         )
 

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from engine.errors import InputError
 from engine.heads import Head
-from engine.nn.attention import head_weights, watching
+from engine.nn.attention import head_weights, run
 from engine.nn.load import Patient
+from engine.nn.watching import Seen, watching
 
 SHOWN = 64
 """A longer text is shown by its first tokens, which attend to nothing after them."""
@@ -26,7 +27,10 @@ class Pattern:
     top: list[list[list[float]]]
     """Per query the keys with most weight, heaviest first: [index, weight], at most ``TOP`` of them."""
     received: list[float]
-    """Mean weight that each key got over all queries; the first is the head's BOS mass here."""
+    """Mean weight that each key got over all queries; the first is the head's BOS mass here, where no window is
+    shorter than the text."""
+    sink: list[float]
+    """Per query what the head's sink logit takes; empty where it has none."""
 
 
 @torch.no_grad()
@@ -45,14 +49,17 @@ def pattern(patient: Patient, ids: Tensor, head: Head) -> Pattern:
         raise InputError(f"{patient.source} has no head {head}; its heads go up to {last}")
     ids = ids[:SHOWN]
     found: list[Tensor] = []
+    shares: list[Tensor] = []
 
-    def take(layer: int, q: Tensor, k: Tensor, alibi: Tensor, weights: Tensor) -> None:
+    def take(layer: int, seen: Seen) -> None:
         if layer == head.layer:
-            one = slice(head.head, head.head + 1)
-            found.append(head_weights(q[0, one], k[0, one], alibi[0, one], 0, len(ids))[0].cpu())  # (T, T)
+            alone = seen.of(0, torch.arange(len(ids), device=ids.device), slice(head.head, head.head + 1))
+            weights, sink = head_weights(alone, 0, len(ids))  # (1, T, T), (1, T)
+            found.append(weights[0].cpu())
+            shares.extend([] if sink is None else [sink[0].cpu()])
 
     with watching(patient, take):
-        patient.model.base_model(input_ids=ids[None], use_cache=False)
+        run(patient, ids[None], None)
     heaviest, keys = found[0].sort(descending=True, stable=True)  # (T, T) each
     top = [
         [[key, round(weight, 3)] for key, weight in zip(row_keys, row, strict=True) if weight >= 0.0005]
@@ -62,4 +69,5 @@ def pattern(patient: Patient, ids: Tensor, head: Head) -> Pattern:
         tokens=[patient.tokenizer.decode([i]) for i in ids.tolist()],
         top=top,
         received=[round(weight, 4) for weight in found[0].mean(0).tolist()],
+        sink=[round(share, 4) for of_query in shares for share in of_query.tolist()],
     )

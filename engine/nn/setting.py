@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from engine.anatomy import whole_groups
 from engine.errors import InputError
 from engine.heads import Head, HeadMap
 from engine.nn.attention import tokenized
@@ -74,10 +75,11 @@ def prepare(
     so, see that there is room, read the corpus, count the steps.
 
     Raises:
-        InputError: targets that select nothing or cannot be read, a patient that cannot be trained,
-            too little memory, or a corpus that does not serve.
+        InputError: targets that select nothing, cannot be read or are half a K/V group, a patient that cannot be
+            trained, too little memory, or a corpus that does not serve.
     """
     chosen = targets or resolve(plan.targets, Model.of(stock if plan.classes == "stock" else before))
+    chosen = whole_groups(patient.anatomy, chosen, plan.parts, plan.whole_groups)
     if patient.untrainable:
         raise InputError(f"{patient.source} can be diagnosed, not operated on: {patient.untrainable}")
     require_memory(patient, chosen, plan)

@@ -234,30 +234,46 @@ def ablation_losses(
     return losses
 
 
-@torch.no_grad()
-def _entering(patient: Patient, part: Tensor, layers: set[int]) -> dict[int, Tensor]:
+@dataclass
+class _Entering:
+    """What a run left of itself."""
+
+    states: dict[int, Tensor]
     """The hidden states that enter some layers  # (B, T, d_model) each"""
-    kept: dict[int, Tensor] = {}
+    bare: bool
+    """Layers hand on their states alone, not in a tuple; that goes by family and library version."""
+
+
+@torch.no_grad()
+def _entering(patient: Patient, part: Tensor, layers: set[int]) -> _Entering:
+    """The hidden states that enter some layers."""
+    kept = _Entering({}, bare=False)
     if not layers:
         return kept
 
-    def keep(layer: int) -> Callable[[Any, tuple[Tensor, ...]], None]:
-        return lambda module, args: kept.__setitem__(layer, args[0])
+    def keep(layer: int) -> Callable[..., None]:
+        def hook(module: Any, args: tuple[Tensor, ...], kwargs: dict[str, Any], output: Any) -> None:
+            kept.states[layer] = args[0] if args else kwargs["hidden_states"]
+            kept.bare = isinstance(output, Tensor)
+
+        return hook
 
     with ExitStack() as stack:
         for layer in layers:
-            stack.callback(patient.block(layer).register_forward_pre_hook(keep(layer)).remove)
+            stack.callback(patient.block(layer).register_forward_hook(keep(layer), with_kwargs=True).remove)
         patient.model.base_model(input_ids=part.to(patient.device), use_cache=False)
     return kept
 
 
 @contextmanager
-def _from_layer(patient: Patient, layer: int, entering: dict[int, Tensor]) -> Iterator[None]:
+def _from_layer(patient: Patient, layer: int, entering: _Entering) -> Iterator[None]:
     """While open, the model starts at ``layer`` with the hidden states that were kept for it, if any were."""
-    below = range(layer) if layer in entering else ()
+    below = range(layer) if layer in entering.states else ()
     with ExitStack() as stack:
         for passed in below:
-            stack.enter_context(swapped_forward(patient.block(passed), lambda *_, **__: (entering[layer], None)))
+            states = entering.states[layer]
+            out = states if entering.bare else (states, None)
+            stack.enter_context(swapped_forward(patient.block(passed), lambda *_, out=out, **__: out))
         yield
 
 
@@ -284,15 +300,18 @@ def dormant_neurons(patient: Patient) -> list[tuple[int, int]]:
     """Per layer how many neurons of the MLP sleep, and how many it has.
 
     A neuron sleeps where ‖its row of the up-projection‖·‖its column of the down-projection‖ < 0.01
-    (arXiv 2603.09616; 8.75 % of BLOOM-1b7). Norms are taken in fp32, one matrix at a time.
+    (arXiv 2603.09616; 8.75 % of BLOOM-1b7). Norms are taken in fp32, one matrix at a time. A gate beside the
+    up-projection is not looked at; layers of experts are not counted, and nothing is found in them.
     """
     found = []
-    for layer in range(patient.anatomy.n_layers):
-        mlp = patient.block(layer).get_submodule("mlp")
-        up = mlp.get_parameter("dense_h_to_4h.weight")  # (4 * d_model, d_model)
-        down = mlp.get_parameter("dense_4h_to_h.weight")  # (d_model, 4 * d_model)
-        rows = torch.linalg.vector_norm(up, dim=1, dtype=torch.float32)  # (4 * d_model,)
-        columns = torch.linalg.vector_norm(down, dim=0, dtype=torch.float32)  # (4 * d_model,)
+    a = patient.anatomy
+    up_name, down_name = a.mlp
+    outputs, inputs = (0, 1) if a.transposed else (1, 0)  # the dimensions over which a neuron's norms are taken
+    for layer in range(a.n_layers if up_name else 0):
+        up = patient.block(layer).get_parameter(f"{up_name}.weight")  # (d_ff, d_model)
+        down = patient.block(layer).get_parameter(f"{down_name}.weight")  # (d_model, d_ff)
+        rows = torch.linalg.vector_norm(up, dim=outputs, dtype=torch.float32)  # (d_ff,)
+        columns = torch.linalg.vector_norm(down, dim=inputs, dtype=torch.float32)  # (d_ff,)
         found.append((int((rows * columns < DORMANT).sum()), len(rows)))
     return found
 
@@ -306,5 +325,5 @@ def dormancy(patient: Patient) -> list[float]:
 
 
 def overall_dormancy(layers: list[tuple[int, int]]) -> float:
-    """Share of sleeping neurons of the whole model, each neuron counting once."""
-    return round(sum(asleep for asleep, _ in layers) / sum(neurons for _, neurons in layers), 6)
+    """Share of sleeping neurons of the whole model, each neuron counting once; 0 where none is counted."""
+    return round(sum(asleep for asleep, _ in layers) / max(1, sum(neurons for _, neurons in layers)), 6)

@@ -87,7 +87,7 @@ def _frozen(p: PassTable) -> Text:
 
 def _how(p: PassTable) -> list[tuple[str, Text]]:
     """The hyperparameters that matter."""
-    parts = ", ".join(p.parts.upper())
+    parts = ", ".join(p.parts.upper().removesuffix("S")) or "no"
     cut = (
         f"{parts} rows reinitialised ({p.init}), output columns zeroed"
         if p.reinit
@@ -100,6 +100,8 @@ def _how(p: PassTable) -> list[tuple[str, Text]]:
     patience = f"stop after {p.patience} without a better one" if p.patience else "no early stop"
     return [
         ("operation", [cut]),
+        *([("sink logits of the targets", [p.sink_logits])] if p.sink_logits else []),
+        *([("shared K and V", ["heads that share them with a target are targets too"])] if p.whole_groups else []),
         ("steps", [f"{done} of {grouped(p.steps)} done{refused}{kept}"]),
         (
             "learning rate",

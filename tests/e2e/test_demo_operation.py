@@ -38,7 +38,7 @@ def operate(root: Path, *arguments: object) -> dict[str, Any]:
 def timeless(record: dict[str, Any]) -> dict[str, Any]:
     """A record without what differs between two runs: times, the random name, memory."""
     record["session"] = {k: v for k, v in record["session"].items() if k not in ("id", "created", "updated")}
-    measured = ("started", "ended", "memory_bytes_peak")
+    measured = ("started", "ended", "memory_bytes_peak", "training_seconds")
     record["pass"] = [{k: v for k, v in p.items() if k not in measured} for p in record["pass"]]
     return record
 

@@ -15,6 +15,7 @@ from engine.errors import Failure
 from engine.session import create_session
 from tests.engine.conftest import refused
 from tests.engine.nn.patients import make_patient, write_corpus
+from tests.engine.test_families import SMOLLM2_135M
 
 BLOOM_1B7 = {"model_type": "bloom", "n_embed": 2048, "n_layer": 24, "num_attention_heads": 16, "vocab_size": 250880}
 PASS_1 = (
@@ -81,6 +82,17 @@ def test_preflight_of_the_papers_first_pass(run, tmp_path: Path) -> None:  # typ
     assert "6.58 %" in run("preflight", "bloom-1b7", "--targets", PASS_1).out
 
 
+def test_preflight_of_a_model_whose_heads_share_k_and_v(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "smol").mkdir()
+    (tmp_path / "smol" / "config.json").write_text(json.dumps(SMOLLM2_135M))
+    sentence = refused(run("preflight", "smol", "--targets", "L2-H4"))
+    assert "L2-H4 shares its K and V with L2-H3, which is no target" in sentence
+    whole = json.loads(run("preflight", "smol", "--targets", "L2-H4", "--whole-groups", "--json").out)
+    assert (whole["targets"], whole["trained_parameters"]) == (3, (3 + 1 + 1 + 3) * 64 * 576)
+    alone = json.loads(run("preflight", "smol", "--targets", "L2-H4", "--parts", "q", "--json").out)
+    assert (alone["targets"], alone["trained_parameters"]) == (1, 2 * 64 * 576)
+
+
 def test_classes_need_a_diagnosis(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     assert "--from SESSION" in refused(run("preflight", "demo", "--targets", "sick"))
 
@@ -90,7 +102,7 @@ def test_classes_need_a_diagnosis(run, tmp_path: Path) -> None:  # type: ignore[
     [
         (["diagnose", "no-such-folder"], "folder not found: no-such-folder"),
         (["diagnose", "empty"], "empty holds no model: there is no config.json"),
-        (["diagnose", "gpt"], "gpt is a 'gpt2' model, and headsurgeon has adapters for bloom only"),
+        (["diagnose", "gpt"], "gpt is a 'mamba' model, and headsurgeon has adapters for bloom, falcon, gemma"),
         (["diagnose", "tiny", "--texts", "no.txt"], "file of texts not found: no.txt"),
         (["diagnose", "tiny", "--dtype", "int3"], "unknown dtype 'int3'"),
         (["operate", "tiny", "--targets", "all"], "names no corpus"),
@@ -116,7 +128,7 @@ def test_wrong_input_gets_one_sentence_and_leaves_nothing(  # type: ignore[no-un
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "gpt").mkdir()
-    (tmp_path / "gpt" / "config.json").write_text('{"model_type": "gpt2"}')
+    (tmp_path / "gpt" / "config.json").write_text('{"model_type": "mamba"}')
     make_patient(tmp_path / "tiny")
     write_corpus(tmp_path / "birds.txt")
     (tmp_path / "short.txt").write_text("too short\n")

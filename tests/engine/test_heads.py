@@ -132,7 +132,7 @@ def test_a_map_comes_back_from_plain_values():
 
 def test_what_a_newer_program_adds_to_a_map_is_passed_over():
     data = story.head_map().to_dict()
-    data["sink_mass"] = [[0.0]]
+    data["a_newer_figure"] = [[0.0]]
     data["texts"][0]["language"] = "en"
     data["thresholds"]["odd"] = 1
     assert HeadMap.from_dict(data) == story.head_map()

@@ -16,6 +16,7 @@ from engine.heads import Head, HeadMap, uniform_bos_mass
 from engine.nn import attention
 from engine.nn.attention import bootstrap, check_attention, head_statistics, measure, statistics, tokenized
 from engine.nn.load import Patient, load
+from engine.nn.watching import Scored
 from engine.probes import Probe, read_probes
 from tests.engine.nn.patients import make_patient
 
@@ -75,7 +76,7 @@ def test_the_block_of_query_rows_does_not_matter(patient: Patient, monkeypatch: 
 @pytest.mark.parametrize("n_tokens", [1, 16, 64])
 def test_queries_of_zero_attend_uniformly(n_tokens: int) -> None:
     nothing = torch.zeros(2, n_tokens, 8)
-    mass, entropy = head_statistics(nothing, torch.randn(2, n_tokens, 8), torch.zeros(2, 1, n_tokens))
+    mass, entropy, _ = head_statistics(Scored(nothing, torch.randn(2, n_tokens, 8), 8**-0.5))
     assert mass.tolist() == pytest.approx([uniform_bos_mass(n_tokens)] * 2, abs=1e-6)
     by_hand = sum(torch.log(torch.tensor(t + 1.0)).item() for t in range(n_tokens)) / n_tokens
     assert entropy.tolist() == pytest.approx([by_hand] * 2, abs=1e-5)
@@ -84,7 +85,7 @@ def test_queries_of_zero_attend_uniformly(n_tokens: int) -> None:
 def test_a_head_fixed_on_the_first_token_has_mass_one_and_entropy_zero() -> None:
     q = torch.ones(1, 10, 4)
     k = torch.cat([torch.full((1, 1, 4), 100.0), torch.zeros(1, 9, 4)], dim=1)
-    mass, entropy = head_statistics(q, k, torch.zeros(1, 1, 10))
+    mass, entropy, _ = head_statistics(Scored(q, k, 0.5, torch.zeros(1, 1, 10)))
     assert mass.item() == pytest.approx(1.0)
     assert entropy.item() == 0.0  # no NaN from 0·log 0
 
@@ -104,7 +105,7 @@ def test_a_weight_that_half_precision_makes_zero_adds_no_nan() -> None:
     q = torch.full((1, 5, 4), 60.0, dtype=torch.float16)
     k = torch.full((1, 5, 4), -60.0, dtype=torch.float16)
     k[:, 0] = 60.0  # scores 7200 and -7200: all weight on the first
-    mass, entropy = head_statistics(q, k, torch.zeros(1, 1, 5, dtype=torch.float16))
+    mass, entropy, _ = head_statistics(Scored(q, k, 0.5, torch.zeros(1, 1, 5, dtype=torch.float16)))
     assert (mass.item(), entropy.item()) == (1.0, 0.0)
 
 

@@ -46,8 +46,8 @@ def test_what_is_no_model_gets_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds no model: there is no config\.json"):
         load(str(tmp_path / "empty"))
     (tmp_path / "gpt").mkdir()
-    (tmp_path / "gpt" / "config.json").write_text('{"model_type": "gpt2"}')
-    with pytest.raises(InputError, match="'gpt2' model, and headsurgeon has adapters for bloom only"):
+    (tmp_path / "gpt" / "config.json").write_text('{"model_type": "mamba"}')
+    with pytest.raises(InputError, match="'mamba' model, and headsurgeon has adapters for bloom, falcon, gemma"):
         load(str(tmp_path / "gpt"))
     with pytest.raises(InputError, match="is a file"):
         load(str(tmp_path / "gpt" / "config.json"))
