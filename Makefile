@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test pytest venv lint demo soak bench bench-tui bench-corpus bench-memory clean
+.PHONY: run test pytest venv lint demo protocols soak bench bench-tui bench-corpus bench-memory clean
 
 run: venv
 	$(BIN)/headsurgeon --demo
@@ -34,6 +34,10 @@ lint: venv
 # Rebuilds the demo patient from public texts: most of an hour, needs apt-get to fetch them.
 demo: venv
 	$(BIN)/python -m engine.nn.make_demo
+
+# The paper's experiments on the demo patient, in full, two at a time: less than forty minutes on two cores.
+protocols: venv
+	$(BIN)/python -m benchmarks.protocols
 
 # Kills fifty workers at random moments and compares what they end with.
 soak: venv
