@@ -11,7 +11,6 @@ from engine import events
 from engine.heads import Head, HeadMap, Rows
 from engine.journal import Entry, Reader
 from engine.session import Session
-from engine.targets import Heads, Model, zones
 
 
 @dataclass
@@ -150,11 +149,6 @@ class Chart:
         if self.standing:
             return "operated"
         return "diagnosed" if self.stock else "created"
-
-    def zones(self, pass_: PassChart) -> tuple[Heads, Heads, Heads]:
-        """(targets, in-band frozen, outside) of a pass."""
-        assert self.stock is not None
-        return zones(pass_.targets, Model.of(self.stock))
 
     def add(self, entry: Entry) -> None:
         """Take one entry in."""

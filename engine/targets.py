@@ -113,12 +113,17 @@ def zone_of(targets: Iterable[Head]) -> tuple[tuple[int, int], tuple[int, int]]:
     return (min(layers), max(layers)), (min(indices), max(indices))
 
 
-def zones(targets: Iterable[Head], model: Model) -> tuple[Heads, Heads, Heads]:
-    """Split all heads into (targets, in-band frozen, outside) of a pass."""
+def zones(targets: Iterable[Head], model: Model, earlier: Heads = frozenset()) -> tuple[Heads, Heads, Heads]:
+    """Split all heads into (targets, in-band frozen, outside) of a pass.
+
+    Args:
+        earlier: targets of the passes that stand already; they were not left alone, so they are in neither
+            of the last two
+    """
     chosen = frozenset(targets)
     (l0, l1), (h0, h1) = zone_of(chosen)
     zone = {h for h in model.all if l0 <= h.layer <= l1 and h0 <= h.head <= h1}
-    return chosen, frozenset(zone - chosen), model.all - zone
+    return chosen, frozenset(zone - chosen - earlier), model.all - zone - earlier
 
 
 def _runs(numbers: list[int]) -> list[tuple[int, int]]:

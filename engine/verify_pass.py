@@ -45,6 +45,8 @@ class Told:
     before: HeadMap | None
     """The newest map of the model as it stood when the pass began."""
     targets: list[Head]
+    earlier: frozenset[Head] = frozenset()
+    """Targets of the passes that stood already."""
     outcome: str = ""
     cut_rows: Rows | None = None
     cut: Moved | None = None
@@ -61,7 +63,8 @@ def retell(session: Session, stock: HeadMap) -> dict[int, Told]:
         event = entry.event
         match event:
             case events.PassStarted():
-                current = Told(event, chart.head_map, _heads(event.target_heads, stock))
+                earlier = frozenset(head for done in chart.standing for head in done.targets)
+                current = Told(event, chart.head_map, _heads(event.target_heads, stock), earlier)
                 told[event.number] = current
             case events.Cut() if current and current.targets and _fits(event.bos_mass, stock):
                 current.cut_rows = event.bos_mass
@@ -97,7 +100,7 @@ def _heads(names: list[str], stock: HeadMap) -> list[Head]:
 
 
 def _moved(told: Told, stock: HeadMap, before: Rows, rows: Rows) -> Moved:
-    chosen, in_band, outside = zones(told.targets, Model.of(stock))
+    chosen, in_band, outside = zones(told.targets, Model.of(stock), told.earlier)
     t = stock.thresholds
     return Moved(
         woken=_woken(rows, told.targets, t),

@@ -2,10 +2,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from statistics import mean, stdev
 
+from engine.record import load
+from engine.session import Session
+from engine.tables import PassTable
 from tui.commands import key_table
 
 README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+SESSIONS = Path(__file__).parents[1] / "sessions"
 
 
 def test_the_key_table_is_the_programs_own() -> None:
@@ -19,3 +24,46 @@ def test_every_make_target_and_file_it_names_exists() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for path in set(re.findall(r"`((?:engine|tui|tests|benchmarks|sessions)/[\w./-]+)`", README)):
         assert (root / path).exists(), path
+
+
+def test_the_claims_stand_on_the_committed_trials() -> None:
+    """Every figure of the table that an arm's record holds, worked out anew."""
+    table = README.split("### The paper's claims, on the demo patient")[1].split("\n## ")[0]
+
+    def passes(trial: str, arm: str) -> list[PassTable]:
+        (folder,) = SESSIONS.glob(f"*-{trial}-demo-*/{arm}")
+        return load(Session(folder)).passes
+
+    def last(trial: str, arm: str) -> PassTable:
+        return passes(trial, arm)[-1]
+
+    def over_seeds(arm: str, name: str, digits: int) -> str:
+        values = [float(getattr(last("gradients-only", f"{arm}-{seed}"), name)) for seed in (42, 43, 44)]
+        return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}"
+
+    first, second = passes("two-passes", "two-passes")
+    a, b = last("two-corpora", "corpus-a"), last("two-corpora", "corpus-b")
+    other = {of: (p.perplexity_after or {})[f"demo:{of}.txt (held out)"] for p, of in ((a, "devil"), (b, "bible"))}
+    after = [p.perplexity_after or {} for p in (a, b)]
+    austen, code = ([found[f"demo:heldout-{name}.txt"] for found in after] for name in ("austen", "code"))
+    (folder,) = SESSIONS.glob("*-two-passes-demo-*/two-passes")
+    healthy = [found.counts["healthy"] / 48 for found in load(Session(folder)).diagnosis.values()]
+    relapse = [check for arm in ("same-corpus", "what-it-was-pretrained-on") for check in last("relapse", arm).check]
+    told = [
+        f"{first.woken} of {len(first.target_heads)}, and all {first.woken_at_cut} at the cut",
+        " → ".join(f"{100 * share:.1f} %".replace("100.0", "100") for share in healthy),
+        f"at 1e-3 {over_seeds('gradients-only', 'woken', 1)} of 19",
+        f"−0.020 → {over_seeds('reinitialised', 'ablation_loss_after', 3)} nats",
+        f"comes to {over_seeds('gradients-only', 'ablation_loss_after', 3)} as well",
+        f"perplexity {over_seeds('reinitialised', 'heldout_perplexity', 2)}, "
+        f"control {over_seeds('gradients-only', 'heldout_perplexity', 2)}",
+        f"{a.woken} of 19 on the Bible, {b.woken} of 19 on the Devil's Dictionary",
+        f"on the Bible {a.heldout_perplexity:.2f} and {other['bible']:.2f}",
+        f"on the Dictionary {other['devil']:.2f} and {b.heldout_perplexity:.2f}",
+        f"→ {austen[0]:.2f} and {austen[1]:.2f}, code 15.01 → {code[0]:.2f} and {code[1]:.2f}",
+        f"{last('healthy-column', 'band-and-h3').heldout_perplexity:.2f} against "
+        f"{last('healthy-column', 'band').heldout_perplexity:.2f} for the band alone",
+    ]
+    assert [figure for figure in told if figure not in table] == []
+    assert second.woken == len(second.target_heads)
+    assert {check.woken for check in relapse} == {19}

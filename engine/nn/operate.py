@@ -20,7 +20,7 @@ from engine import events
 from engine.drift import column_means, drift, spreading
 from engine.errors import Failure, InputError
 from engine.files import require_space, sha256_of
-from engine.heads import HeadMap, Rows
+from engine.heads import Head, HeadMap, Rows
 from engine.nn.attention import bos_rows, measure
 from engine.nn.corpus import Order
 from engine.nn.memory import forget_peak, is_out_of_memory, peak_bytes
@@ -121,7 +121,8 @@ class _Theatre:
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}
         self.order = Order(len(setting.corpus.train), self.plan.seed)
-        self.zones = zones(setting.targets, Model.of(setting.stock))
+        earlier = frozenset(Head.parse(name) for patch in setting.earlier for name in patch.about["target_heads"])
+        self.zones = zones(setting.targets, Model.of(setting.stock), earlier)
         self.cut_event: events.Cut | None = None
 
     # -- before step 1

@@ -56,12 +56,6 @@ def test_the_story_of_one_pass():
     assert chart.time_created == "2026-11-30T10:00:01+00:00"
 
 
-def test_zones_of_a_pass():
-    chart = chart_of(*RUNNING)
-    targets, frozen, outside = chart.zones(chart.passes[0])
-    assert (sorted(targets), frozen, len(outside)) == ([Head(1, 2), Head(1, 3)], frozenset(), 10)
-
-
 def test_the_best_check_has_the_lowest_heldout_perplexity_the_first_of_equals():
     checks = [story.check(10, 60.0), story.check(20, 55.0), story.check(30, 55.0), story.check(40, 58.0)]
     assert chart_of(*RUNNING, *checks).passes[0].best.step == 20

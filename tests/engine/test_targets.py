@@ -94,6 +94,14 @@ def test_zones_split_all_heads():
     assert len(chosen_) + len(frozen) + len(outside) == 20
 
 
+def test_what_an_earlier_pass_changed_was_not_left_alone():
+    earlier = frozenset({Head(1, 3), Head(1, 4), Head(0, 0)})
+    chosen_, frozen, outside = zones(resolve("L1-H3 | L2-H4", MODEL), MODEL, earlier)
+    assert sorted(chosen_) == [Head(1, 3), Head(2, 4)]
+    assert sorted(frozen) == [Head(2, 3)]
+    assert Head(0, 0) not in outside and len(outside) == 15
+
+
 @pytest.mark.parametrize(
     ("expression", "position", "says"),
     [

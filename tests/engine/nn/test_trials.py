@@ -64,6 +64,8 @@ def test_two_passes(tmp_path: Path) -> None:
     assert set(first.target_heads) == {name for name in sick if band[0] <= int(name[-1]) <= band[1]}
     assert second.target_heads
     assert not set(second.target_heads) & set(first.target_heads)  # two steps leave what was cut awake
+    for pass_, operated in ((first, len(first.target_heads)), (second, len(sick))):
+        assert pass_.drift and pass_.drift.outside.heads + pass_.drift.in_band_frozen.heads == 48 - operated
 
 
 def test_gradients_only(tmp_path: Path) -> None:
