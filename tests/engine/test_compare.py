@@ -15,10 +15,12 @@ import engine.cli_compare  # noqa: F401  (its commands join the app)
 from engine import events
 from engine.chart import read_chart
 from engine.cli import app
-from engine.compare import compare, compare_csv, compare_json, compare_markdown, compare_text
+from engine.compare import column_names, compare, compare_csv, compare_json, compare_markdown, compare_text
 from engine.errors import InputError
+from engine.protocol import read_protocol, runs_of
 from engine.record import build
 from engine.tables import Record
+from engine.trial import create_trial
 from tests.engine import story
 
 SESSIONS = Path(__file__).parents[2] / "sessions"
@@ -183,3 +185,70 @@ def test_verify_leaves_with_1_where_a_claim_does_not_hold(tmp_path):
     session = story.tell(tmp_path / "story", story.ONE_PASS)  # its patient is made up
     ran = run(app, ["verify", str(session.folder), "--json"])
     assert ran.exit_code == 1 and json.loads(ran.stdout)["holds"] is False
+
+
+# -- trials
+
+
+@pytest.fixture
+def trial(tmp_path):
+    """Two arms of two seeds, and a third arm that waits."""
+    path = tmp_path / "birds.toml"
+    arms = "".join(
+        f'[[arm]]\nname = "{arm}"\n[[arm.pass]]\ntargets = "sick"\ncorpus = ["birds.txt"]\n'
+        for arm in ("cut", "control", "late")
+    )
+    path.write_text(f'title = "Birds"\nquestion = "Do they wake?"\nseeds = [1, 2]\n{arms}', "utf-8")
+    protocol = read_protocol(path)
+    made = create_trial(tmp_path / "sessions", protocol, runs_of(protocol, "demo"), "cpu")
+    for run in made.runs[:4]:
+        created = replace(story.CREATED, protocol="Birds", arm=run.arm, seed=run.seed)
+        story.tell(made.folder / run.name, [created, *story.ONE_PASS[1:]])
+    return made.folder
+
+
+def test_columns_are_named_by_arm_and_by_seed_where_there_are_several(tmp_path):
+    def run(arm, seed=42, protocol="Birds"):
+        created = replace(story.CREATED, protocol=protocol, arm=arm, seed=seed)
+        return record(tmp_path / f"{arm}-{seed}-{protocol}", [created, *story.ONE_PASS[1:]])
+
+    cut, again, control = run("cut"), run("cut", 43), run("control")
+    assert column_names([cut, control]) == ["cut", "control"]
+    assert column_names([cut, again, control]) == ["cut seed 42", "cut seed 43", "control"]
+    for others in ([cut, run("cut", protocol="Bees")], [cut, cut], [cut, run("")]):
+        assert column_names(others) == [other.session.id for other in others]
+    assert compare([cut, again]).columns == ["cut seed 42", "cut seed 43"]
+
+
+def test_many_columns_stand_in_blocks_that_fit_a_terminal(trial):
+    text = CliRunner().invoke(app, ["compare", str(trial)]).stdout
+    assert max(map(len, text.splitlines())) <= 80
+    rows = [line for line in text.splitlines() if line.startswith("woken after")]
+    assert [row.split("after")[1].split() for row in rows] == [3 * ["2", "of", "2"], ["2", "of", "2"]]
+    both = CliRunner().invoke(app, ["compare", PAIR[0], str(trial), "--json"]).stdout
+    assert len(json.loads(both)["columns"]) == 5
+
+
+def test_every_session_of_a_trial_is_verified(trial):
+    ran = CliRunner().invoke(app, ["verify", str(trial), "--json"])
+    told = json.loads(ran.stdout)
+    assert ran.exit_code == 1 and told["holds"] is False and told["trial"] == trial.name  # its patient is made up
+    assert [one["session"] for one in told["sessions"]] == [f"{trial.name}/{name}" for name in
+        ("cut-1", "cut-2", "control-1", "control-2")]  # fmt: skip
+    text = CliRunner().invoke(app, ["verify", str(trial)]).stdout
+    assert len([line for line in text.splitlines() if " claims, " in line]) == 4
+
+
+def test_a_report_on_a_trial_on_several_sessions_and_on_one(trial, tmp_path):
+    def report(*folders):
+        ran = CliRunner().invoke(app, ["report", *map(str, folders), "--to", str(tmp_path / "out")])
+        assert ran.exit_code == 0, ran.exception
+        return (tmp_path / "out" / "report.md").read_text("utf-8").split("\n\n")
+
+    assert report(trial)[:2] == [
+        "# Birds",
+        "- **question**: Do they wake?\n- **patient**: `demo`\n- **arms**: `cut`, `control`\n- **seeds**: 1, 2\n"
+        "- **sessions**: 4: 4 operated",
+    ]
+    assert report(*PAIR)[0] == "# Sessions side by side"
+    assert report(trial / "cut-1")[0] == "# Head surgery on `demo`"

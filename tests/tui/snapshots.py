@@ -7,6 +7,7 @@ each way, as ``front/back+attributes`` in the numbers that the terminal gets. A 
 from __future__ import annotations
 
 import os
+from difflib import unified_diff
 from itertools import groupby
 from pathlib import Path
 
@@ -64,4 +65,6 @@ def compare(name: str, shown: str) -> None:
     if os.environ.get("HEADSURGEON_SNAPSHOTS") == "write":
         FOLDER.mkdir(exist_ok=True)
         path.write_text(shown, "utf-8")
-    assert shown == path.read_text("utf-8"), f"{path.name} differs"
+    kept = path.read_text("utf-8")
+    differing = list(unified_diff(kept.splitlines(), shown.splitlines(), lineterm="", n=0))[2:]
+    assert shown == kept, f"{path.name} differs:\n" + "\n".join(differing)

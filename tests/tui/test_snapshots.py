@@ -98,8 +98,9 @@ async def test_plans_a_trial_and_a_comparison_look_as_they_did(
         story.carry(trial, index)
     story.carry(trial, 1, 20, ended=False)
     async with Headsurgeon(tmp_path, trial.folder).run_test(size=(80, 24)) as pilot:
+        await until(pilot, "2 of 4 done")
         for screen, keys, words in (
-            ("trial", ["down"], "2 of 4 done"),
+            ("trial", ["down"], " cut-2: "),
             ("comparison", ["c"], "columns 1"),
             ("plans", ["escape", "escape", "P", "down"], "Does training alone"),
         ):
