@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from engine.errors import InputError
 from engine.families import FAMILIES, bloom
 from engine.families.base import Anatomy, Config, Slice, alibi_slopes, head_size
+from engine.gguf import config_of_gguf, is_gguf
 from engine.heads import Head
 
 __all__ = [
@@ -143,11 +144,14 @@ def context_of(folder: Path, config: dict[str, Any]) -> int:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """``config.json`` of a model folder.
+    """``config.json`` of a model folder, or what a GGUF file says in its place.
 
     Raises:
-        InputError: the folder is missing, holds no config, or the config is no JSON object.
+        InputError: the folder is missing, holds no config, or the config is no JSON object; a GGUF file that
+            cannot be read.
     """
+    if is_gguf(folder):
+        return config_of_gguf(folder)
     if not folder.is_dir():
         raise InputError(f"folder not found: {folder}")
     path = folder / "config.json"

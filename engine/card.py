@@ -12,6 +12,7 @@ from typing import Any
 
 from engine import __version__
 from engine.chart import Chart
+from engine.gguf import is_gguf, read_gguf
 from engine.printable import printable
 from engine.report import markdown_of
 from engine.report.blocks import Block, Excerpts, Facts, Figures, Heading, Paragraph
@@ -70,7 +71,10 @@ def card_of_patch(about: dict[str, Any], license_: str = "") -> str:
 
 
 def license_of(folder: Path) -> str:
-    """The license that a model folder's own README or config.json names; empty where neither does."""
+    """The license that a model folder's own README or config.json, or a GGUF file, names; empty where neither does."""
+    if is_gguf(folder):
+        named = read_gguf(folder).metadata.get("general.license", "")
+        return named if isinstance(named, str) and re.fullmatch(r"[\w.+-]+", named) else ""
     try:
         head = re.match(r"---\n(.*?)\n---", (folder / FILE).read_text("utf-8", "replace"), re.DOTALL)
     except OSError:
@@ -131,6 +135,7 @@ def _patient(record: Record) -> list[tuple[str, Text]]:
         ("weights sha256 of the source", [Code(t.weights_sha256)]),
         ("family", [Code(t.family), f", {t.n_layers} layers × {t.n_heads} heads"]),
         ("worked in", [Code(t.dtype), " on ", Code(t.device)]),
+        *([("weights", [t.stored])] if t.stored else []),
     ]
 
 

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from engine.anatomy import Slice, anatomy_of, read_config
 from engine.errors import InputError
 from engine.files import require_space, sha256_of, write_atomic
+from engine.gguf import is_gguf
 
 PATCH_FORMAT = "headsurgeon-patch-1"
 """Under this name a patch's metadata tells what it is and what it was made on."""
@@ -80,11 +81,13 @@ def read_header(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The model's safetensors files.
+    """The model's safetensors files, or the one file that a GGUF model is.
 
     Raises:
         InputError: there are none.
     """
+    if is_gguf(folder):
+        return [folder]
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise InputError(

@@ -83,6 +83,8 @@ class Loaded(Event):
     threads: int
     config: dict[str, Any] = field(default_factory=dict)
     """What of its ``config.json`` its anatomy follows from; ``null`` stands as false."""
+    stored: str = ""
+    """How its weights came where they are no longer that: dequantised from GGUF."""
 
 
 @dataclass(frozen=True, kw_only=True)

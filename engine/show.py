@@ -26,6 +26,7 @@ def diagnosis_json(patient: events.Loaded, m: HeadMap) -> dict[str, Any]:
         "n_heads": m.n_heads,
         "dtype": patient.dtype,
         "weights_sha256": patient.weights_sha256,
+        **({"stored": patient.stored} if patient.stored else {}),
         "thresholds": asdict(m.thresholds),
         "texts": [{**asdict(text), "uniform_bos_mass": round(text.uniform, 6)} for text in m.texts],
         "tokens": m.tokens,
@@ -141,6 +142,7 @@ def diagnosis_text(patient: events.Loaded, m: HeadMap) -> str:
     return "\n".join(
         [
             f"{printable(patient.source)}: {patient.family}, {m.n_layers} layers × {m.n_heads} heads, {patient.dtype}",
+            *([printable(patient.stored)] if patient.stored else []),
             *_texts_text(patient, m),
             "",
             *grid_text(m),
@@ -192,7 +194,8 @@ def entry_line(entry: Entry) -> str:
     """An event as a line of progress; empty for those that need none."""
     match entry.event:
         case events.Loaded() as e:
-            return f"loaded {printable(e.source)}: {e.n_layers}×{e.n_heads} heads, {e.dtype} on {e.device}"
+            how = f", {printable(e.stored)}" if e.stored else ""
+            return f"loaded {printable(e.source)}: {e.n_layers}×{e.n_heads} heads, {e.dtype} on {e.device}{how}"
         case events.Diagnosed() as e:
             return f"{e.stage}: " + ", ".join(f"{n} {name}" for name, n in e.head_map.counts().items())
         case events.PassStarted() as e:

@@ -50,6 +50,8 @@ class PatientTable(_Table):
     token_at_position_0: list[str]
     config: dict[str, Any] = Field(default_factory=dict)
     """What of its ``config.json`` its anatomy follows from; ``null`` stands as false."""
+    stored: str = ""
+    """How its weights came where they are no longer that: dequantised from GGUF."""
 
 
 class TextTable(_Table):

@@ -102,7 +102,7 @@ def _patient_claims(record: Record, patient: PatientTable) -> Iterator[Claim]:
 def _weights_claim(model: str, patient: PatientTable) -> Claim:
     name, where = "weights_sha256", "patient"
     folder = demo.FOLDER if model == "demo" else Path(model).expanduser()
-    if not folder.is_dir():
+    if not folder.exists():
         return Claim(name, where, None, f"there is no folder {printable(model)} here")
     try:
         found = weights_sha256(folder)

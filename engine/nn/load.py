@@ -1,8 +1,11 @@
-"""Loading a patient: ``demo``, a local folder, or a hub name. Safetensors only, never remote code."""
+"""Loading a patient: ``demo``, a local folder, a hub name, or a GGUF file, which is dequantised. Safetensors or
+GGUF only, never remote code."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +21,8 @@ from engine import demo, events
 from engine.anatomy import Anatomy, anatomy_of, context_of, read_config, untrainable
 from engine.checkpoint import read_header, weight_files, weights_sha256
 from engine.errors import InputError
+from engine.files import require_space
+from engine.gguf import is_gguf, read_gguf
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _FEW_PARAMETERS = 20_000_000
@@ -29,6 +34,7 @@ class Patient:
 
     source: str
     folder: Path
+    """Or the GGUF file."""
     revision: str
     weights_sha256: str
     model: PreTrainedModel
@@ -38,6 +44,8 @@ class Patient:
     """Longest text in tokens that is measured or trained on."""
     untrainable: str = ""
     """Why it can be diagnosed but not operated on; empty where it can."""
+    stored: str = ""
+    """How its weights came where they are no longer that: dequantised from GGUF."""
 
     @property
     def device(self) -> torch.device:
@@ -92,11 +100,12 @@ class Patient:
             dtype=self.dtype,
             device=str(self.device),
             threads=torch.get_num_threads(),
+            stored=self.stored,
         )
 
 
 def find(source: str, *, weights: bool = True) -> tuple[Path, str]:
-    """The folder of a model and its revision (a hub commit, or empty).
+    """The folder of a model, or its GGUF file, and its revision (a hub commit, or empty).
 
     A name that could be a folder is looked for as one first, and the hub is asked only for names of
     the form ``owner/model`` that no local folder could mean. ``weights=False`` fetches the config alone.
@@ -108,8 +117,8 @@ def find(source: str, *, weights: bool = True) -> tuple[Path, str]:
         return demo.FOLDER, ""
     path = Path(source).expanduser()
     if path.exists():
-        if not path.is_dir():
-            raise InputError(f"{source} is a file; name the folder that holds the model")
+        if not path.is_dir() and not is_gguf(path):
+            raise InputError(f"{source} is a file; name the folder that holds the model, or a .gguf file")
         return path, ""
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", source) or source.startswith(".") or path.parent.is_dir():
         raise InputError(f"folder not found: {source}; a hub name is written like bigscience/bloom-560m")
@@ -163,20 +172,29 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
     config = read_config(folder)
     anatomy = anatomy_of(config, source)
     chosen = pick_device(device)
-    for file in weight_files(folder):
-        read_header(file)  # a truncated file gives its sentence here, before the library's traceback
+    packed = is_gguf(folder)
+    if packed:
+        require_gguf(source)
+        named: dict[str, Any] = {"gguf_file": folder.name}
+        dtype = "float32" if dtype == "auto" else dtype
+    else:
+        named = {}
+        for file in weight_files(folder):
+            read_header(file)  # a truncated file gives its sentence here, before the library's traceback
+    place = folder.parent if packed else folder
     transformers_logging.disable_progress_bar()
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder,
+            place,
             dtype="auto" if dtype == "auto" else DTYPES[dtype],
             attn_implementation="eager",
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
             output_loading_info=True,
+            **named,
         )
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(place, local_files_only=True, trust_remote_code=False, **named)
     except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
         raise InputError(f"{source} cannot be loaded: {str(error).strip().splitlines()[0]}") from error
     model, report = loaded
@@ -188,6 +206,8 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
         raise InputError(
             f"{source} does not fit: {offloaded[0]} and {len(offloaded) - 1} more tensors were left out of memory"
         )
+    if packed:
+        unmark(model)
     nn.Module.to(model, chosen)
     model.eval()
     model.requires_grad_(False)
@@ -195,7 +215,49 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
     if chosen.type == "cpu" and anatomy.total_parameters < _FEW_PARAMETERS:
         torch.set_num_threads(1)  # matrices this small run several times slower on more threads
     context, why_not = context_of(folder, config), untrainable(config)
-    return Patient(source, folder, revision, weights_sha256(folder), model, tokenizer, anatomy, context, why_not)
+    stored = read_gguf(folder).stored if packed else ""
+    digest = weights_sha256(folder)
+    return Patient(source, folder, revision, digest, model, tokenizer, anatomy, context, why_not, stored)
+
+
+def require_gguf(source: str) -> None:
+    """What transformers reads GGUF files with.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    if not all(importlib.util.find_spec(name) for name in ("gguf", "accelerate")):
+        raise InputError(
+            f"{source} is a GGUF file, and what reads those is not installed: pip install headsurgeon[real]"
+        )
+
+
+def unmark(model: Any) -> None:
+    """A model dequantised from GGUF still calls itself quantised, and would refuse to be saved."""
+    model.is_quantized, model.hf_quantizer = False, None
+    for name in ("quantization_config", "_pre_quantization_dtype"):
+        if hasattr(model.config, name):
+            delattr(model.config, name)
+
+
+@contextmanager
+def dequantised(file: Path, dtype: str, folder: Path) -> Iterator[Path]:
+    """While open, ``folder`` holds the model of a GGUF file as a checkpoint in safetensors.
+
+    Raises:
+        InputError: the file cannot be loaded, or the disk is too small.
+    """
+    patient = load(str(file), "cpu", dtype)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    size = sum(p.numel() * p.element_size() for p in patient.model.parameters())
+    require_space(folder.parent, 2 * size, "a dequantised checkpoint, twice for a while,")
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        patient.model.save_pretrained(folder)
+        patient.tokenizer.save_pretrained(folder)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def positions(mask: torch.Tensor) -> torch.Tensor:

@@ -20,7 +20,8 @@ from torch import Tensor
 from engine.anatomy import Slice
 from engine.checkpoint import PATCH_FORMAT, TensorPlace, copy_model, read_slice, tensor_places, weights_sha256
 from engine.errors import InputError
-from engine.nn.load import Patient
+from engine.gguf import is_gguf
+from engine.nn.load import Patient, dequantised
 from engine.nn.slices import write_values
 from engine.nn.tensorfile import read_tensors, write_tensors
 
@@ -79,7 +80,8 @@ def taken_off(patient: Patient, patches: list[Patch]) -> Iterator[None]:
 
 
 def apply_patches(patches: list[Patch], source: Path, to: Path) -> None:
-    """Copy the checkpoint in ``source`` to ``to`` with ``patches`` put on, in order.
+    """Copy the checkpoint in ``source`` to ``to`` with ``patches`` put on, in order. A GGUF file is dequantised
+    on the way: what is written holds safetensors, in the dtype that the patches were made in.
 
     Raises:
         InputError: a patch is for another model, or ``to`` is taken, or the disk is too small.
@@ -91,7 +93,15 @@ def apply_patches(patches: list[Patch], source: Path, to: Path) -> None:
             f"expected {wanted[:12]}…); name the stock one with --model"
         )
     steps = [(patch.originals, patch.values) for patch in patches]
-    _rewrite(source, to, steps, "does not hold what the patch replaces; it is another model or lacks an earlier patch")
+    complaint = "does not hold what the patch replaces; it is another model or lacks an earlier patch"
+    if not is_gguf(source):
+        _rewrite(source, to, steps, complaint)
+        return
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):  # said before minutes of work, not after
+        raise InputError(f"{to} is not empty; name a new folder with --to")
+    made_in = str(next(iter(patches[0].originals.values())).dtype).removeprefix("torch.")
+    with dequantised(source, made_in, to.with_name(f".{to.name}.dequantised")) as folder:
+        _rewrite(folder, to, steps, complaint)
 
 
 def undo_patches(patches: list[Patch], model: Path, to: Path) -> None:

@@ -79,6 +79,7 @@ def patient(m: Material) -> list[Block]:
                 ("parameters", [grouped(table.parameters)]),
                 ("positions", [_positions(table)]),
                 ("dtype and device", [Code(table.dtype), " on ", Code(table.device)]),
+                *([("weights", [table.stored])] if table.stored else []),
             ]
         ),
     ]

@@ -129,6 +129,7 @@ class DiagnoseScreen(HeadScreen):
             row("model", plain(loaded.source, width - 14)),
             row("family", f"{loaded.family}, {loaded.position_encoding}"),
             row("size", f"{amount(loaded.parameters)} parameters, {loaded.d_model} wide"),
+            *([row("weights", plain(loaded.stored, width - 14))] if loaded.stored else []),
             row("map", shown, (f"   view: {TITLES[self.state.view]}", QUIET)),
         ]
 
