@@ -195,8 +195,12 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
             **named,
         )
         tokenizer = AutoTokenizer.from_pretrained(place, local_files_only=True, trust_remote_code=False, **named)
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
-        raise InputError(f"{source} cannot be loaded: {str(error).strip().splitlines()[0]}") from error
+    except Exception as error:
+        if not packed and not isinstance(error, OSError | ValueError | RuntimeError | KeyError | ImportError):
+            raise
+        # a damaged GGUF file makes its readers raise anything at all
+        told = [*str(error).strip().splitlines(), type(error).__name__]
+        raise InputError(f"{source} cannot be loaded: {told[0]}") from error
     model, report = loaded
     if report["missing_keys"]:
         lacking = sorted(report["missing_keys"])
