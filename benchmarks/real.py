@@ -2,9 +2,9 @@
 
     make real        (or: .venv/bin/python -m benchmarks.real [FILE.gguf])
 
-Diagnoses it on the three short texts of ``real.txt`` and on the built-in ones, operates on the K/V group whose
-heads look most at the first token, verifies the record, writes the report and the operated checkpoint, and diagnoses
-that. Every step is the command line's. The session stays under ``sessions/``, the checkpoint does not.
+Diagnoses it on the three short texts of ``real.txt``, operates on the K/V group whose heads look most at the first
+token, verifies the record, writes the report and the operated checkpoint, diagnoses that, and last the stock model on
+the built-in texts. Every step is the command line's. The session stays under ``sessions/``, the checkpoint does not.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ targets = "{targets}"
 whole_groups = true
 corpus = ["demo:bible.txt"]
 watch = ["demo:heldout-austen.txt", "demo:heldout-code.txt"]
-steps = 12
-check_every = 4
-length = 256
+steps = 6
+check_every = 3
+length = 128
 micro_batch = 2
 accumulate = 2
-heldout_samples = 16
+heldout_samples = 8
 generate = false
 """
 
@@ -44,7 +44,6 @@ def main() -> None:
     model = sys.argv[1] if len(sys.argv) > 1 else str(packaged())
     short = diagnose(model, "--texts", str(TEXTS))
     tell("three short texts", short)
-    tell("built-in texts", diagnose(model))
     group = most_sunk(short["heads"])
     print(f"\noperating on the K/V group that looks most at the first token: {', '.join(group)}", flush=True)
     folder = operate(model, group)
@@ -62,6 +61,7 @@ def main() -> None:
         again = diagnose(str(operated), "--texts", str(TEXTS))
         tell("the written checkpoint, three short texts", again)
         print(f"as the session measured it: {again['counts'] == record.diagnosis['pass-1'].counts}")
+    tell("the stock model, built-in texts", diagnose(model))
     print(folder)
 
 

@@ -66,7 +66,7 @@ def open_(session: SessionFolder) -> None:
 
 @app.command()
 def diagnose(
-    model: Annotated[str, typer.Argument(help="`demo`, a local folder or a hub name")],
+    model: Annotated[str, typer.Argument(help="`demo`, a local folder, a .gguf file or a hub name")],
     texts: Texts = "",
     device: Device = "auto",
     dtype: Dtype = "auto",
@@ -92,7 +92,7 @@ def diagnose(
 
 @app.command()
 def preflight(
-    model: Annotated[str, typer.Argument(help="`demo`, a local folder or a hub name")],
+    model: Annotated[str, typer.Argument(help="`demo`, a local folder, a .gguf file or a hub name")],
     targets: Targets,
     from_session: Annotated[Path | None, typer.Option("--from", help="session with the diagnosis to use")] = None,
     dtype: Dtype = "auto",

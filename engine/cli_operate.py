@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @app.command()
 def operate(
     model: Annotated[
-        str, typer.Argument(help="`demo`, a local folder or a hub name; may be left out where the plan names it")
+        str, typer.Argument(help="`demo`, a folder, a .gguf file or a hub name; may be left out if the plan names it")
     ] = "",
     targets: Annotated[str | None, typer.Option(help="which heads, e.g. 'sick & band'")] = None,
     plan: Annotated[
@@ -100,7 +100,7 @@ def operate(
         raise InputError("give either --targets for one pass or --plan for a file or a built-in plan")
     if targets is not None:
         if not model:
-            raise InputError("name the patient: `demo`, a local folder or a hub name")
+            raise InputError("name the patient: `demo`, a local folder, a .gguf file or a hub name")
         _operate(
             model, [_one_pass(model, targets, corpus, given)], texts, device, dtype, 42 if seed is None else seed, root
         )

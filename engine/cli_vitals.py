@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.heads import Head, HeadMap
     from engine.nn.load import Patient
 
-Model = Annotated[str, typer.Argument(help="`demo`, a local folder or a hub name")]
+Model = Annotated[str, typer.Argument(help="`demo`, a local folder, a .gguf file or a hub name")]
 Text = Annotated[list[str], typer.Option("--text", help="file, folder or hub name; repeatable")]
 Length = Annotated[int | None, typer.Option(min=2, help="tokens per window; 512 or the model's context where shorter")]
 Samples = Annotated[int | None, typer.Option(min=1, help="only so many windows of each text, from its beginning")]
