@@ -9,6 +9,7 @@ RoPE are kept without their turn and turned anew at each step, and ALiBi counts 
 from __future__ import annotations
 
 import inspect
+import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ from transformers.cache_utils import CacheLayerMixin
 from engine.errors import InputError
 from engine.nn.load import Patient
 from engine.nn.tokens import start_ids
+from engine.nn.vitals import perplexity
 from engine.nn.watching import turn
+from engine.streaming import Arm, ArmFigures
 
 BY_DISTANCE = ("bloom", "mpt")
 """Families whose ALiBi bias follows from the number of keys alone."""
@@ -199,11 +202,6 @@ def stream(patient: Patient, ids: Tensor, cache: Cache, block: int = 256) -> Ite
         yield Block(_nats(torch.cat(rows), ids[start + 1 : start + 1 + len(part)]), seconds)
 
 
-def full(patient: Patient, ids: Tensor, block: int = 256) -> Iterator[Block]:
-    """Read a text with full attention, token by token; the cache grows with it  # ids: (T,)"""
-    return stream(patient, ids, DynamicCache(), block)
-
-
 def recomputed(patient: Patient, ids: Tensor, window: int, first: int = 0, block: int = 64) -> Iterator[Block]:
     """Read a text with the latest ``window`` tokens alone, run anew for every token, positions from 0: what the
     cache is held against. Starts with the token at ``first``.
@@ -234,3 +232,44 @@ def _finish(patient: Patient) -> None:
     """A GPU is still at work when Python has gone on; times are of finished work."""
     if patient.device.type == "cuda":
         torch.cuda.synchronize(patient.device)
+
+
+# --- arms ------------------------------------------------------------------------------------------
+
+
+def past_window(patient: Patient, ids: Tensor, cache: Cache, window: int, block: int = 256) -> Iterator[Block]:
+    """What comes after the first ``window`` tokens have been read through a cache: only there it shows what it keeps.
+
+    Args:
+        ids: as for ``stream``  # (T,)
+    """
+    for _ in stream(patient, ids[: window + 1], cache, block):
+        pass
+    yield from stream(patient, ids[window:], cache, block)
+
+
+def arm(patient: Patient, ids: Tensor, window: int, how: Arm) -> Iterator[int | ArmFigures]:
+    """One way of reading a text past its first ``window`` tokens. Yields the tokens done, then the figures.
+
+    ``*_, figures = arm(load("demo"), ids, 64, Arm("anchors", 4))``
+
+    Args:
+        ids: as for ``stream``  # (T,)
+    """
+    nats: list[float] = []
+    seconds, cache = 0.0, None
+    match how.kind:
+        case "recomputed":
+            blocks = recomputed(patient, ids, window, window)
+        case "full":
+            cache = DynamicCache()
+            blocks = past_window(patient, ids, cache, window)
+        case _:
+            cache = streaming_cache(patient, how.anchors, window)
+            blocks = past_window(patient, ids, cache, window)
+    for block in blocks:
+        nats += block.nats
+        seconds += block.seconds
+        yield len(nats)
+    loss = math.fsum(nats) / len(nats)
+    yield ArmFigures(perplexity(loss), round(len(nats) / seconds, 3), cache_bytes(cache) if cache else 0)

@@ -12,11 +12,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from transformers import DynamicCache
 
 from engine.errors import InputError
 from engine.families.base import Part, alibi_slopes
 from engine.nn.load import Patient, swapped_forward
-from engine.nn.streaming import Block, cache_bytes, full, long_ids, recomputed, stream, streaming_cache
+from engine.nn.streaming import Block, arm, cache_bytes, long_ids, recomputed, stream, streaming_cache
+from engine.streaming import Arm, ArmFigures
 from tests.engine.nn.families import IDS, one
 
 STREAMS = ["bloom", "mpt", "gemma", "gpt_neox", "llama", "mistral", "qwen2", "qwen3"]
@@ -90,7 +92,7 @@ def test_full_attention_while_the_text_fits_and_attention_by_slot_after_that(nam
     for anchors in (0, 3):  # each of the 23 tokens that are read has a slot
         fits = nats(stream(patient, IDS, streaming_cache(patient, anchors, 23), block=10))
         torch.testing.assert_close(fits, ours, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(nats(full(patient, IDS)), ours, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(nats(stream(patient, IDS, DynamicCache())), ours, atol=1e-5, rtol=1e-5)
     anchors, slots = 2, 7
     rolled = nats(stream(patient, IDS, streaming_cache(patient, anchors, slots)))
     with attending_by_slot(patient, anchors, slots):
@@ -150,6 +152,24 @@ def test_a_window_run_anew_is_a_short_text_of_its_own(tmp_path: Path) -> None:
         last = patient.model(input_ids=IDS[None, 17:23]).logits[0, -1].softmax(-1)
     assert found[-1].item() == pytest.approx(-math.log(last[IDS[23]]), abs=1e-4)
     assert torch.equal(nats(recomputed(patient, IDS, 6, first=6, block=5)), found[6:])
+
+
+def test_the_arms_are_compared_past_the_window_alone(tmp_path: Path) -> None:
+    patient = one("bloom", tmp_path)
+    whole = {
+        Arm("full"): stream(patient, IDS, DynamicCache()),
+        Arm("anchors", 0): stream(patient, IDS, streaming_cache(patient, 0, 6)),
+        Arm("anchors", 2): stream(patient, IDS, streaming_cache(patient, 2, 6)),
+        Arm("recomputed"): recomputed(patient, IDS, 6),
+    }
+    a_token = 2 * 2 * 32 * 4  # K and V, 2 layers, 32 values in fp32
+    memory = {"full": 23 * a_token, "anchors": 6 * a_token, "recomputed": 0}
+    for how, blocks in whole.items():
+        *done, figures = arm(patient, IDS, 6, how)
+        assert isinstance(figures, ArmFigures)
+        assert done[-1] == 17
+        assert figures.perplexity == pytest.approx(nats(blocks)[6:].double().mean().exp().item(), rel=1e-4)
+        assert figures.cache_bytes == memory[how.kind]
 
 
 def test_a_text_is_read_to_the_number_of_tokens(tmp_path: Path) -> None:
