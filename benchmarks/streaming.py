@@ -2,10 +2,10 @@
 
     make bench-stream
 
-Printed: per stretch of the text the median time per token over its blocks (wall and processor time), the bytes
-of the cache and the perplexity; at the end the last stretch beside the first. Then, per size of the window, the
-time per token through the cache beside that of the window run anew for every token. A number in the
-arguments is how many tokens to read.
+Printed: per size of the window, the time per token through the cache beside that of the window run anew for every
+token. Then, per stretch of one long text, the median time per token over its blocks, the bytes of the cache and the
+perplexity; and how long a token takes there beside a token through a cache that has only just been filled, in turns,
+so that a busy machine disturbs both alike. A number in the arguments is how many tokens to read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import statistics
 import sys
-import time
 
 from engine.nn.load import Patient, load
 from engine.nn.reading import running_text
@@ -21,6 +20,8 @@ from engine.nn.streaming import cache_bytes, long_ids, recomputed, stream, strea
 
 TEXT = "demo:bible.txt"
 TOKENS, STRETCH, BLOCK = 200_000, 20_000, 1000
+TURNS, TURN = 40, 50
+"""At the end of a stretch so many turns of so many tokens each."""
 WINDOW, ANCHORS = 64, 4
 WINDOWS = (32, 64, 128, 256)
 PUBLISHED = 22.2
@@ -30,32 +31,27 @@ PUBLISHED = 22.2
 def long_text(patient: Patient, tokens: int) -> None:
     ids = long_ids(patient, running_text(TEXT), tokens + 1)
     cache = streaming_cache(patient, ANCHORS, WINDOW)
-    print(f"{len(ids) - 1:,} tokens of {TEXT}, window {WINDOW} with {ANCHORS} anchors among them, blocks of {BLOCK}")
-    print(f"{'to token':>10}{'ms/token':>10}{'cpu ms':>9}{'cache':>12}{'perplexity':>12}")
-    wall: list[float] = []
-    cpu: list[float] = []
-    nats: list[float] = []
-    medians: list[tuple[float, float]] = []
-    read, spent = 0, time.process_time()
-    for block in stream(patient, ids, cache, BLOCK):
-        now = time.process_time()
-        wall.append(1000 * block.seconds / len(block.nats))
-        cpu.append(1000 * (now - spent) / len(block.nats))
-        nats += block.nats
-        read, spent = read + len(block.nats), now
-        if read % STRETCH == 0:
-            medians.append((statistics.median(wall), statistics.median(cpu)))
-            perplexity = math.exp(statistics.fmean(nats))
-            figures = f"{read:>10,}{medians[-1][0]:>10.3f}{medians[-1][1]:>9.3f}{cache_bytes(cache):>10,} B"
-            print(f"{figures}{perplexity:>12.2f}", flush=True)
-            wall, cpu, nats = [], [], []
-    for name, column in (("wall", 0), ("cpu", 1)):
-        of_stretches = [median[column] for median in medians]
-        middle = statistics.median(of_stretches)
-        print(
-            f"{name}: last stretch / first {of_stretches[-1] / of_stretches[0]:.3f}; furthest from the middle "
-            f"{max(abs(each / middle - 1) for each in of_stretches):.1%}"
-        )
+    print(f"\n{len(ids) - 1:,} tokens of {TEXT}, window {WINDOW} with {ANCHORS} anchors among them")
+    print(f"{'to token':>10}{'ms/token':>10}{'cache':>12}{'perplexity':>12}{'beside a fresh cache':>22}")
+    for start in range(0, len(ids) - 1, STRETCH):
+        part = ids[start : start + STRETCH + 1]  # the last of a stretch is read as the first of the next
+        turns = part[-TURNS * TURN - 1 :]
+        blocks = list(stream(patient, part[: len(part) - TURNS * TURN], cache, BLOCK))
+        fresh = streaming_cache(patient, ANCHORS, WINDOW)
+        list(stream(patient, turns[: WINDOW + 1], fresh))
+        old, new = [], []
+        for turn in range(TURNS):
+            few = turns[turn * TURN : (turn + 1) * TURN + 1]
+            for seconds, read_through in ((old, cache), (new, fresh)):
+                (block,) = stream(patient, few, read_through)
+                seconds.append(block.seconds)
+                if read_through is cache:
+                    blocks.append(block)
+        middle = statistics.median(1000 * block.seconds / len(block.nats) for block in blocks)
+        perplexity = math.exp(statistics.fmean(nats for block in blocks for nats in block.nats))
+        beside = statistics.median(one / other for one, other in zip(old, new, strict=True)) - 1
+        read = start + len(part) - 1
+        print(f"{read:>10,}{middle:>10.3f}{cache_bytes(cache):>10,} B{perplexity:>12.2f}{beside:>+22.1%}", flush=True)
 
 
 def ratios(patient: Patient) -> None:
