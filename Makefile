@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test pytest venv lint demo protocols soak real bench bench-tui bench-corpus bench-memory clean
+.PHONY: run test pytest venv lint demo protocols soak real bench bench-tui bench-corpus bench-memory bench-stream clean
 
 run: venv
 	$(BIN)/headsurgeon --demo
@@ -63,6 +63,10 @@ bench-corpus: venv
 # The memory estimate beside what passes on patients of 100 M parameters take: ten minutes.
 bench-memory: venv
 	$(BIN)/python -m benchmarks.memory
+
+# The demo patient reads 200,000 tokens in constant memory: a quarter of an hour, best on a quiet machine.
+bench-stream: venv
+	$(BIN)/python -m benchmarks.streaming
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

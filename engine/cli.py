@@ -279,6 +279,7 @@ def run(arguments: list[str]) -> int:
     for more in (
         "engine.cli_operate",
         "engine.cli_vitals",
+        "engine.cli_stream",
         "engine.cli_compare",
     ):  # their commands join the app by themselves
         import_module(more)

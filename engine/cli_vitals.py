@@ -51,7 +51,7 @@ def perplexity(
     from engine.nn.vitals import TextLoss, pooled, text_losses
     from engine.show_vitals import perplexity_text
 
-    patient, patches = _opened(model, text, patch, device, dtype)
+    patient, patches = opened(model, text, patch, device, dtype)
     length = _length(patient, length)
     packed = {source: _windows(patient, source, length, samples) for source in text}
 
@@ -64,13 +64,13 @@ def perplexity(
         for few in (few for part in parts for few in part.split(AT_ONCE)):
             yield few
             done += len(few)
-            _progress(f"{source}: {done} of {windows} windows")
+            progress(f"{source}: {done} of {windows} windows")
 
     def told(loss: TextLoss) -> dict[str, Any]:
         return {"tokens": loss.tokens, "perplexity": loss.perplexity}
 
-    stock, after = _both(patient, patches, measured)
-    _print({**_about(patient, patch), "length": length, "stock": stock, "after": after}, perplexity_text, as_json)
+    stock, after = both(patient, patches, measured)
+    print_found({**about(patient, patch), "length": length, "stock": stock, "after": after}, perplexity_text, as_json)
 
 
 @app.command()
@@ -91,7 +91,7 @@ def dormancy(model: Model, device: Device = "auto", dtype: Dtype = "auto", as_js
         "dormant": sum(asleep for asleep, _ in layers),
         "neurons": sum(neurons for _, neurons in layers),
     }
-    _print(found, dormancy_text, as_json)
+    print_found(found, dormancy_text, as_json)
 
 
 @app.command()
@@ -112,7 +112,7 @@ def ablate(
     from engine.nn.vitals import ablation_loss, ablation_losses, mean_loss
     from engine.show_vitals import ablate_text
 
-    patient, patches = _opened(model, text, patch, device, dtype)
+    patient, patches = opened(model, text, patch, device, dtype)
     heads = _heads(patient, targets)
     length = _length(patient, length)
     parts = [part for source in text for part in _windows(patient, source, length, samples) if part.shape[1] == length]
@@ -123,13 +123,13 @@ def ablate(
     def measured() -> dict[str, Any]:
         loss = mean_loss(patient, whole)
         group = ablation_loss(patient, heads, whole, loss)
-        each = ablation_losses(patient, heads, whole, loss, lambda n: _progress(f"silenced {n} of {len(heads)} heads"))
+        each = ablation_losses(patient, heads, whole, loss, lambda n: progress(f"silenced {n} of {len(heads)} heads"))
         named = {str(head): worth for head, worth in zip(heads, each, strict=True)}
         return {"loss": round(loss, 6), "group": group, "heads": named}
 
-    stock, after = _both(patient, patches, measured)
+    stock, after = both(patient, patches, measured)
     found = {
-        **_about(patient, patch),
+        **about(patient, patch),
         "targets": targets,
         "target_heads": [str(head) for head in heads],
         "length": length,
@@ -137,7 +137,7 @@ def ablate(
         "stock": stock,
         "after": after,
     }
-    _print(found, ablate_text, as_json)
+    print_found(found, ablate_text, as_json)
 
 
 @app.command()
@@ -157,19 +157,19 @@ def generate(
     from engine.show_vitals import generate_text
 
     read, sampling = read_prompts(prompts), Sampling(new_tokens=tokens, seed=seed)
-    patient, patches = _opened(model, [], patch, device, dtype)
+    patient, patches = opened(model, [], patch, device, dtype)
 
     def measured() -> list[Continuation]:
         texts: list[Continuation] = []
         for found in write(patient, read, sampling):
             match found:
                 case int():
-                    _progress(f"continued {found} of {len(read)} prompts")
+                    progress(f"continued {found} of {len(read)} prompts")
                 case list():
                     texts = found
         return texts
 
-    stock, after = _both(patient, patches, measured)
+    stock, after = both(patient, patches, measured)
     pairs = []
     for index, written in enumerate(stock):
         other = _written(after[index]) if after else None
@@ -178,8 +178,8 @@ def generate(
         stage: {"all": averages(texts), "category": by_category(texts)} if texts else None
         for stage, texts in {"stock": stock, "after": after}.items()
     }
-    found = {**_about(patient, patch), **asdict(sampling), "figures": figures, "texts": pairs}
-    _print(found, generate_text, as_json)
+    found = {**about(patient, patch), **asdict(sampling), "figures": figures, "texts": pairs}
+    print_found(found, generate_text, as_json)
 
 
 def _prompt(continuation: Continuation) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def _written(continuation: Continuation) -> dict[str, Any]:
     return {name: value for name, value in asdict(continuation).items() if name not in PROMPT}
 
 
-def _opened(
+def opened(
     model: str, texts: list[str], patch: Path | None, device: str, dtype: str
 ) -> tuple[Patient, list[dict[str, Tensor]]]:
     """The stock model, and the values that the patches write into it; complains about everything first."""
@@ -208,7 +208,7 @@ def _opened(
         paths = session_patches(open_session(patch))[0] if patch.is_dir() else [patch]
         patches = [load_patch(path) for path in paths]
     find(model)
-    _progress(f"loading {model}")
+    progress(f"loading {model}")
     patient = load(model, device, dtype)
     for made in patches:
         if made.about.get("weights_sha256") != patient.weights_sha256:
@@ -220,7 +220,7 @@ def _opened(
     return patient, [made.values for made in patches]
 
 
-def _both(patient: Patient, patches: list[dict[str, Tensor]], measured: Callable[[], T]) -> tuple[T, T | None]:
+def both(patient: Patient, patches: list[dict[str, Tensor]], measured: Callable[[], T]) -> tuple[T, T | None]:
     """A measure of the stock model, and of the model with the patches on it where there are any."""
     from engine.nn.slices import write_values
 
@@ -229,7 +229,7 @@ def _both(patient: Patient, patches: list[dict[str, Tensor]], measured: Callable
         return stock, None
     for values in patches:
         write_values(patient, values)
-    _progress("the same with the patch on it")
+    progress("the same with the patch on it")
     return stock, measured()
 
 
@@ -258,13 +258,13 @@ def _diagnosis(patient: Patient) -> HeadMap:
     from engine.nn.attention import measure
     from engine.probes import read_probes
 
-    _progress("diagnosing, since the targets name classes")
+    progress("diagnosing, since the targets name classes")
     *_, head_map = measure(patient, read_probes())
     assert not isinstance(head_map, int)
     return head_map
 
 
-def _about(patient: Patient, patch: Path | None) -> dict[str, Any]:
+def about(patient: Patient, patch: Path | None) -> dict[str, Any]:
     return {
         "model": patient.source,
         "weights_sha256": patient.weights_sha256,
@@ -273,11 +273,11 @@ def _about(patient: Patient, patch: Path | None) -> dict[str, Any]:
     }
 
 
-def _print(found: dict[str, Any], text: Callable[[dict[str, Any]], str], as_json: bool) -> None:
+def print_found(found: dict[str, Any], text: Callable[[dict[str, Any]], str], as_json: bool) -> None:
     typer.echo(json.dumps(found, allow_nan=False) if as_json else text(found))
 
 
-def _progress(what: str) -> None:
+def progress(what: str) -> None:
     from engine.printable import printable
 
     typer.echo(printable(what), err=True)
