@@ -91,13 +91,14 @@ def whole_groups(anatomy: Anatomy, targets: list[Head], parts: str, take_along: 
     """The targets of a pass on a model whose heads share K and V: all heads of a group, or none of it.
 
     Args:
-        parts: what is cut; where it names neither k nor v, nothing shared is touched and any heads will do
+        parts: what is changed (``Plan.touched``); where that is neither k nor v, nothing shared is touched and any
+            heads will do
         take_along: the heads that share K and V with a target become targets too
 
     Raises:
         InputError: a group is named in part, and is not to be taken along.
     """
-    if "s" in parts and not anatomy.sinks:
+    if "s" in parts and "o" in parts and not anatomy.sinks:  # alone it is a logit that is given to them
         raise InputError(f"parts names s, the sink logit, and {anatomy.family} models have none; leave it out")
     if anatomy.group == 1 or not set(parts) & {"k", "v"}:
         return targets

@@ -32,6 +32,14 @@ Json = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 Parts = Annotated[
     str | None, typer.Option(help="which of q, k, v are trained, e.g. qk; with s the sink logit of gpt-oss too")
 ]
+Treated = Annotated[
+    str | None,
+    typer.Option(
+        "--treatment",
+        help="reinitialise (the method), sink_logit (a learned one per target), placeholder (a trained token before "
+        "every text), prune (output columns zeroed, no training) or nothing",
+    ),
+]
 WholeGroups = Annotated[
     bool, typer.Option("--whole-groups", help="where heads share K and V, take along those that share with a target")
 ]
@@ -101,13 +109,14 @@ def preflight(
     checkpointing: Checkpointing = False,
     parts: Parts = None,
     whole_groups: WholeGroups = False,
+    treatment: Treated = None,
     as_json: Json = False,
 ) -> None:
     """Tell what a pass would take, from config.json alone."""
     from engine import demo
     from engine.anatomy import anatomy_of, context_of, read_config, stored_dtype, untrainable
     from engine.anatomy import whole_groups as whole_groups_of
-    from engine.plan import make_plan
+    from engine.plan import make_plan, over
     from engine.preflight import free_ram
     from engine.preflight import preflight as estimate
     from engine.show import preflight_json, preflight_text
@@ -123,9 +132,9 @@ def preflight(
     head_map = _head_map(from_session) if from_session else None
     heads = resolve(targets, Model(anatomy.n_layers, anatomy.n_heads, head_map))
     given = {"targets": targets, "length": length, "micro_batch": micro_batch, "checkpointing": checkpointing}
-    given |= {"parts": parts, "whole_groups": whole_groups}
-    plan = make_plan({**demo.pass_defaults(model), **{k: v for k, v in given.items() if v is not None}})
-    heads = whole_groups_of(anatomy, heads, plan.parts, plan.whole_groups)
+    given |= {"parts": parts, "whole_groups": whole_groups, "treatment": treatment}
+    plan = make_plan(over(demo.pass_defaults(model), {k: v for k, v in given.items() if v is not None}))
+    heads = whole_groups_of(anatomy, heads, plan.touched, plan.whole_groups)
     dtype = stored_dtype(config) or "float32" if dtype == "auto" else dtype
     found = estimate(anatomy, heads, plan, dtype, context_of(folder, config))
     typer.echo(json.dumps(preflight_json(found)) if as_json else preflight_text(found, free_ram()))

@@ -15,6 +15,7 @@ from engine.cli import (
     Root,
     SessionFolder,
     Texts,
+    Treated,
     WholeGroups,
     app,
     config_folder,
@@ -56,6 +57,7 @@ def operate(
     init: Annotated[str | None, typer.Option(help="xavier_normal or xavier_uniform")] = None,
     parts: Parts = None,
     whole_groups: WholeGroups = False,
+    treatment: Treated = None,
     no_reinit: Annotated[bool, typer.Option("--no-reinit", help="the control: train the slices as they are")] = False,
     checkpointing: Checkpointing = False,
     watch: Annotated[list[str] | None, typer.Option(help="another text whose perplexity is told; repeatable")] = None,
@@ -87,6 +89,7 @@ def operate(
         "init": init,
         "parts": parts,
         "whole_groups": whole_groups or None,
+        "treatment": treatment,
         "reinit": False if no_reinit else None,
         "checkpointing": checkpointing or None,
         "watch": watch or None,
@@ -119,13 +122,10 @@ def operate(
 
 def _one_pass(model: str, targets: str, corpus: list[str] | None, given: dict[str, Any]) -> Plan:
     from engine import demo
-    from engine.plan import make_plan
+    from engine.plan import make_plan, over
 
-    defaults = demo.pass_defaults(model)
-    if "epochs" in given:
-        defaults.pop("steps", None)
     sources = {"corpus": corpus} if corpus else {}
-    return make_plan({**defaults, "targets": targets, **sources, **given}, "the options")
+    return make_plan(over(demo.pass_defaults(model), {"targets": targets, **sources, **given}), "the options")
 
 
 def _n_heads(protocol: Protocol, model: str) -> int:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.generation import Continuation
     from engine.heads import Head, HeadMap
     from engine.nn.load import Patient
+    from engine.nn.patch import Patch
 
 Model = Annotated[str, typer.Argument(help="`demo`, a local folder, a .gguf file or a hub name")]
 Text = Annotated[list[str], typer.Option("--text", help="file, folder or hub name; repeatable")]
@@ -190,10 +191,8 @@ def _written(continuation: Continuation) -> dict[str, Any]:
     return {name: value for name, value in asdict(continuation).items() if name not in PROMPT}
 
 
-def opened(
-    model: str, texts: list[str], patch: Path | None, device: str, dtype: str
-) -> tuple[Patient, list[dict[str, Tensor]]]:
-    """The stock model, and the values that the patches write into it; complains about everything first."""
+def opened(model: str, texts: list[str], patch: Path | None, device: str, dtype: str) -> tuple[Patient, list[Patch]]:
+    """The stock model, and the patches to put on it; complains about everything first."""
     from engine.nn.load import find, load
     from engine.nn.patch import load_patch
     from engine.nn.reading import running_text
@@ -217,18 +216,18 @@ def opened(
                 f"({str(made.about.get('weights_sha256'))[:12]}…, here {patient.weights_sha256[:12]}…); "
                 f"name the model that it was made for"
             )
-    return patient, [made.values for made in patches]
+    return patient, patches
 
 
-def both(patient: Patient, patches: list[dict[str, Tensor]], measured: Callable[[], T]) -> tuple[T, T | None]:
+def both(patient: Patient, patches: list[Patch], measured: Callable[[], T]) -> tuple[T, T | None]:
     """A measure of the stock model, and of the model with the patches on it where there are any."""
-    from engine.nn.slices import write_values
+    from engine.nn.patch import put_on
 
     stock = measured()
     if not patches:
         return stock, None
-    for values in patches:
-        write_values(patient, values)
+    for patch in patches:
+        put_on(patient, patch)
     progress("the same with the patch on it")
     return stock, measured()
 

@@ -178,6 +178,9 @@ class PassStarted(Event):
     """What the pass was estimated to need at its peak."""
     sink_logits: str = ""
     """What becomes of the targets' sink logits, in words; empty where the model has none."""
+    placeholder: int | None = None
+    """Id of the token that is to stand before every text, and whose embedding trains."""
+    placeholder_text: str = ""
 
     @property
     def tokens_per_epoch(self) -> int:
@@ -190,13 +193,14 @@ class PassStarted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Cut(Event):
-    """The targets were reinitialised (or, in the control, left as they are); step 0."""
+    """What the treatment does before any training is done: the targets are reinitialised, given a sink logit, pruned
+    … or, in the control, left as they are; step 0."""
 
     kind: ClassVar[str] = "cut"
     number: int
     bos_mass: Rows
     woken: int
-    """Targets below the BOS-sink threshold before any training."""
+    """Targets that rest neither on position 0 nor on a sink logit, before any training."""
     heldout_perplexity: float
     drift: Drift
     """Of the cut alone, against the model as it stood before the pass."""
@@ -205,6 +209,8 @@ class Cut(Event):
     ablation_loss: float | None = None
     """Of the targets together, as in PassStarted; 0 where the cut has silenced them."""
     ablation_heads: list[float] = field(default_factory=list)
+    sink_mass: Rows = field(default_factory=list)
+    """What sink logits take, of every head; empty where no head has one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +249,8 @@ class Check(Event):
     columns: list[float | None]
     """Mean |drift| against stock per head index, over untouched heads."""
     best: bool
+    sink_mass: Rows = field(default_factory=list)
+    """As in Cut."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,6 +350,8 @@ class PassEnded(Event):
     peak_memory_bytes: int = 0
     """Largest resident memory of the worker on a CPU, largest allocation on a GPU; 0: not known."""
     trained_tokens: int = 0
+    learned_logits: list[float] = field(default_factory=list)
+    """The targets' sink logits in the order of ``target_heads``; empty where the pass trained none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
@@ -53,6 +53,13 @@ def classify(bos_mass: float, entropy: float, t: Thresholds) -> HeadClass:
     if bos_mass > t.bos_sink:
         return "bos_sink"
     return "low_entropy" if entropy < t.low_entropy else "healthy"
+
+
+def woken(bos_mass: Rows, sink_mass: Rows, targets: Iterable[Head], t: Thresholds) -> int:
+    """Targets that rest on nothing: position 0 and a sink logit together take no more than makes a sink. A head that
+    only moved its weight from the first token to a logit is not awake."""
+    resting = sink_mass or [[0.0] * len(row) for row in bos_mass]
+    return sum(bos_mass[h.layer][h.head] + resting[h.layer][h.head] <= t.bos_sink for h in targets)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from engine.errors import InputError
+
+Treatment = Literal["reinitialise", "sink_logit", "placeholder", "prune", "nothing"]
+LEARNING_RATES: dict[str, float] = {"sink_logit": 0.02, "placeholder": 0.01}
+"""Where a plan names none: a logit is one number that has to travel some nats, and an embedding is not fine-tuned
+but made anew. For all else the method's own."""
 
 
 class Plan(BaseModel):
@@ -17,6 +23,11 @@ class Plan(BaseModel):
     targets: str
     classes: Literal["now", "stock"] = "now"
     """Which head map the targets are resolved against: of the model as it stands, or as it was loaded."""
+    treatment: Treatment = "reinitialise"
+    """What is done. reinitialise: the method; sink_logit: each target gets a learned sink logit, which takes part in
+    its softmax and carries no value; placeholder: a token of the tokenizer's own stands before every text and its
+    embedding is trained; prune: the targets' output columns become zero; nothing: the model is only measured. All
+    but the first leave the targets' weights alone (prune: their Q, K and V), and the last two train nothing."""
     corpus: list[str] = Field(default_factory=list)
     """Files, folders or hub names that the slices are trained on; ``birds.txt@3`` counts three times."""
     strict: bool = False
@@ -31,6 +42,7 @@ class Plan(BaseModel):
     """Optimizer steps; None: count by epochs."""
     epochs: int = Field(3, ge=1)
     lr: float = Field(5e-5, gt=0)
+    """Without one: 5e-5, and for what else is trained than weights ``LEARNING_RATES``."""
     length: int = Field(512, ge=2)
     """Tokens per sample."""
     micro_batch: int = Field(1, ge=1)
@@ -65,15 +77,58 @@ class Plan(BaseModel):
     """Let the model go on with the built-in prompts before and after."""
     seed: int = 42
 
+    @model_validator(mode="before")
+    @classmethod
+    def _paced(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or "lr" in values or values.get("treatment") not in LEARNING_RATES:
+            return values
+        return {**values, "lr": LEARNING_RATES[values["treatment"]]}
+
     @model_validator(mode="after")
     def _named(self) -> Plan:
         if not self.targets.strip():
             raise ValueError('the plan names no targets; write them like `targets = "sick & band"`')
+        if not self.reinit and self.treatment != "reinitialise":
+            raise ValueError(f"reinit = false is the control of reinitialising; the treatment is {self.treatment}")
         return self
+
+    @property
+    def trains(self) -> bool:
+        """Whether there are steps at all."""
+        return trains(self.treatment)
+
+    @property
+    def touched(self) -> str:
+        """Which parts the pass changes (``touched_parts``)."""
+        return touched_parts(self.treatment, self.parts)
 
     @property
     def tokens_per_step(self) -> int:
         return self.length * self.micro_batch * self.accumulate
+
+
+def trains(treatment: str) -> bool:
+    """Whether a treatment takes any steps."""
+    return treatment not in ("prune", "nothing")
+
+
+def touched_parts(treatment: str, parts: str) -> str:
+    """The letters of what a pass changes: ``q``, ``k``, ``v``, ``o`` (output columns), ``s`` (sink logit) of its
+    targets, or ``e``, the embedding of one token."""
+    return {"sink_logit": "s", "placeholder": "e", "prune": "o", "nothing": ""}.get(treatment, parts + "o")
+
+
+def over(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a plan, each layer over those before. One that counts by epochs takes away the steps below it, and
+    one of another treatment the learning rate, which suits the treatment it was given for."""
+    out: dict[str, Any] = {}
+    for layer in layers:
+        if "epochs" in layer and "steps" not in layer:
+            out.pop("steps", None)
+        if "treatment" in layer and layer["treatment"] != out.get("treatment", "reinitialise"):
+            out.pop("lr", None)
+        out |= layer
+    return out
 
 
 def make_plan(values: dict[str, Any], where: str = "the plan") -> Plan:

@@ -61,11 +61,11 @@ def preflight(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str, con
     """
     layers, heads = zone_of(targets)
     _, frozen, outside = zones(targets, Model(anatomy.n_layers, anatomy.n_heads))
-    trained = anatomy.trained_parameters(targets, plan.parts)
+    trained = anatomy.trained_parameters(targets, plan.touched)
     return Preflight(
         targets=len(targets),
         trained_parameters=trained,
-        touched_tensor_parameters=anatomy.touched_tensor_parameters(targets, plan.parts),
+        touched_tensor_parameters=anatomy.touched_tensor_parameters(targets, plan.touched),
         total_parameters=anatomy.total_parameters,
         zone_layers=layers,
         zone_heads=heads,
@@ -79,9 +79,11 @@ def preflight(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str, con
 
 def sink_logits(anatomy: Anatomy, plan: Plan) -> str:
     """What a pass does with the sink logits of its targets, in words; empty where the model has none."""
+    if plan.treatment == "sink_logit":
+        return "train from where they are" if anatomy.sinks else "are new, begin where they take half, and train"
     if not anatomy.sinks:
         return ""
-    if "s" not in plan.parts:
+    if "s" not in plan.touched:
         return "stay as they are"
     return "become 0 at the cut, then train" if plan.reinit else "train from where they are"
 
@@ -89,15 +91,19 @@ def sink_logits(anatomy: Anatomy, plan: Plan) -> str:
 def memory_bytes(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str, context: int = 2048) -> int:
     """Peak of a pass: what always stands, and the largest of training, evaluating and diagnosing."""
     size = BYTES.get(dtype, 4)
-    trained = anatomy.trained_parameters(targets, plan.parts)
-    lowest = min(head.layer for head in targets)
+    trained = anatomy.trained_parameters(targets, plan.touched)
     stands = LIBRARIES + anatomy.total_parameters * size + trained * state_size(size)
     moments = (
-        _training(anatomy, lowest, plan, size),
+        _training(anatomy, lowest_layer(plan, targets), plan, size) if plan.trains else 0,
         _evaluating(anatomy, plan, size),
         _diagnosing(anatomy, context, size),
     )
     return stands + max(moments)
+
+
+def lowest_layer(plan: Plan, targets: list[Head]) -> int:
+    """The first layer that gradients have to come down to."""
+    return 0 if plan.treatment == "placeholder" else min(head.layer for head in targets)
 
 
 def state_size(size: int) -> int:

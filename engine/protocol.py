@@ -36,7 +36,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine import demo
 from engine.errors import InputError
-from engine.plan import Plan, first_complaint, make_plan
+from engine.plan import Plan, first_complaint, make_plan, over
 from engine.sources import absolute, split_repeat
 
 FOLDER = Path(__file__).parent / "protocols"
@@ -45,6 +45,7 @@ BUILT_IN = (
     "gradients-only",
     "two-corpora",
     "healthy-column",
+    "treatments",
     "column-sweep",
     "corpus-ablation",
     "lasting",
@@ -221,7 +222,7 @@ def runs_of(
                     if protocol.seeds or "seed" not in written:
                         written["seed"] = seed
                     where = f"pass {i} of {protocol.name}" if protocol.single else f"pass {i} of the arm {name}"
-                    plans.append(make_plan(_over(demo.pass_defaults(own), base or {}, written, given), where))
+                    plans.append(make_plan(over(demo.pass_defaults(own), base or {}, written, given), where))
                 folder = f"{_slug(name)}-{seed}" if len(seeds) > 1 else _slug(name)
                 dtype_ = arm.dtype or dtype or protocol.dtype or "auto"
                 texts_ = _beside(texts or arm.texts or protocol.texts, protocol.folder)
@@ -230,16 +231,6 @@ def runs_of(
     if twice:
         raise InputError(f"{protocol.name}: two arms are named {sorted(twice)[0]}; give each a name of its own")
     return runs
-
-
-def _over(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Values, each layer over those before; one that counts by epochs takes away the steps below it."""
-    out: dict[str, Any] = {}
-    for layer in layers:
-        if "epochs" in layer and "steps" not in layer:
-            out.pop("steps", None)
-        out |= layer
-    return out
 
 
 def _still_differ(protocol: Protocol, given: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from dataclasses import asdict
+from statistics import fmean
 from typing import Any
 
 import tomli_w
@@ -16,7 +17,7 @@ from engine.chart import Chart, PassChart
 from engine.errors import InputError
 from engine.files import write_text
 from engine.generation import averages, by_category
-from engine.heads import HeadMap, ProbeText, Thresholds, as_rows
+from engine.heads import Head, HeadMap, ProbeText, Rows, Thresholds, as_rows
 from engine.plan import first_complaint
 from engine.session import Session
 from engine.tables import (
@@ -62,7 +63,7 @@ def build(chart: Chart) -> Record:
             "patient": _patient(chart),
             "thresholds": asdict(chart.stock.thresholds) if chart.stock else {},
             "diagnosis": {stage: _diagnosis(m, chart.dormancy.get(stage, [])) for stage, m in chart.maps.items()},
-            "pass": [_pass(pass_) for pass_ in chart.passes],
+            "pass": [_pass(pass_, chart.maps.get(f"pass-{pass_.number}")) for pass_ in chart.passes],
             "note": [{"time": time, "text": text} for time, text in chart.notes],
             "contribution": {stage: _contribution(found) for stage, found in chart.contributions.items()},
             "generation": {stage: _generation(found) for stage, found in chart.generated.items()},
@@ -115,7 +116,7 @@ def _generation(found: events.Generated) -> GenerationTable:
     )
 
 
-def _pass(p: PassChart) -> PassTable:
+def _pass(p: PassChart, after: HeadMap | None) -> PassTable:
     started, ended = p.started, p.ended
     plan = p.plan
     unused = "epochs" if plan["steps"] else "steps"  # the pass was counted by the other
@@ -140,13 +141,16 @@ def _pass(p: PassChart) -> PassTable:
         "ablation_tokens": started.ablation_tokens,
         "memory_bytes_estimated": started.memory_bytes,
         "sink_logits": started.sink_logits or None,
+        "placeholder": started.placeholder,
+        "placeholder_text": started.placeholder_text or None,
         "frozen_sha256_before": started.frozen_sha256_before,
         "change": [{"step": change.step, **change.values} for change in p.changes],
-        "check": [_check(check) for check in p.checks],
+        "check": [_check(check, p.targets) for check in p.checks],
     }
     if p.cut:
         table |= {
             "woken_at_cut": p.cut.woken,
+            "sink_mass_cut": _mean_of(p.cut.sink_mass, p.targets),
             "heldout_perplexity_cut": p.cut.heldout_perplexity,
             "heldout_sources_cut": p.cut.heldout_sources,
             "ablation_loss_cut": p.cut.ablation_loss,
@@ -160,6 +164,8 @@ def _pass(p: PassChart) -> PassTable:
             "steps_done": ended.step,
             "refused_steps": ended.refused_steps,
             "woken": ended.woken,
+            "sink_mass_after": _mean_of(after.sink_mass, p.targets) if after else None,
+            "learned_logits": ended.learned_logits or None,
             "heldout_perplexity": ended.heldout_perplexity,
             "perplexity_after": ended.perplexity_after,
             "heldout_sources_after": ended.heldout_sources,
@@ -177,12 +183,18 @@ def _pass(p: PassChart) -> PassTable:
     return PassTable.model_validate(table)
 
 
-def _check(check: events.Check) -> CheckTable:
+def _mean_of(rows: Rows, heads: list[Head]) -> float | None:
+    """Of some heads; None where there are no rows."""
+    return round(fmean(rows[head.layer][head.head] for head in heads), 6) if rows else None
+
+
+def _check(check: events.Check, targets: list[Head]) -> CheckTable:
     return CheckTable(
         step=check.step,
         train_loss=check.train_loss,
         heldout_perplexity=check.heldout_perplexity,
         woken=check.woken,
+        sink_mass=_mean_of(check.sink_mass, targets),
         drift=DriftTable(**asdict(check.drift)),
         drift_training=DriftTable(**asdict(check.drift_training)),
         columns={f"H{i}": mean for i, mean in enumerate(check.columns) if mean is not None},

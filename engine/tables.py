@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from engine.plan import touched_parts, trains
+
 
 class _Table(BaseModel):
     """A table of the record. Unknown keys are kept: a later program of the same schema wrote them."""
@@ -109,6 +111,8 @@ class CheckTable(_Table):
     """Against the cut."""
     columns: dict[str, float] = Field(default_factory=dict)
     """Mean |drift| against stock of the untouched heads of a head index, by ``H5``; one without any is left out."""
+    sink_mass: float | None = None
+    """What the targets' sink logits take, mean over the targets; None: no head has one."""
 
 
 class ZoneTable(_Table):
@@ -145,6 +149,10 @@ class PassTable(_Table):
     accepted: bool
     targets: str
     classes: str = "now"
+    treatment: str = "reinitialise"
+    placeholder: int | None = None
+    """The id of the token that stands before every text since this pass, and whose embedding it trained."""
+    placeholder_text: str | None = None
     target_heads: list[HeadName]
     zone: ZoneTable
     trained_parameters: int
@@ -185,6 +193,12 @@ class PassTable(_Table):
     refused_steps: int | None = None
     woken_at_cut: int | None = None
     woken: int | None = None
+    """Targets that rest neither on position 0 nor on a sink logit; the two together take at most the threshold."""
+    sink_mass_cut: float | None = None
+    sink_mass_after: float | None = None
+    """What the targets' sink logits take, mean over the targets; None: no head has one."""
+    learned_logits: list[float] | None = None
+    """The targets' sink logits after the pass, in the order of ``target_heads``; None: it trained none."""
     trained_tokens: int | None = None
     training_seconds: float | None = None
     """Of the steps alone, without checks and what was measured before and after."""
@@ -218,6 +232,16 @@ class PassTable(_Table):
     drift_training: DriftTable | None = None
     drift: DriftTable | None = None
     check: list[CheckTable] = Field(default_factory=list)
+
+    @property
+    def touched(self) -> str:
+        """Which parts the pass changed (``engine.plan.touched_parts``)."""
+        return touched_parts(self.treatment, self.parts)
+
+    @property
+    def trains(self) -> bool:
+        """Whether there were steps to do at all."""
+        return trains(self.treatment)
 
 
 class ContinuationTable(_Table):

@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from engine import events
-from engine.anatomy import Anatomy, recorded_anatomy, whole_groups
+from engine.anatomy import Anatomy, Slice, recorded_anatomy, whole_groups
 from engine.chart import Chart
 from engine.checkpoint import PATCH_FORMAT, read_header
 from engine.claims import Claim, compared, differences, shown
 from engine.drift import Drift, column_means, drift, spreading
 from engine.errors import InputError
 from engine.files import sha256_of
-from engine.heads import Head, HeadMap, Rows, Thresholds
+from engine.heads import Head, HeadMap, Rows, woken
 from engine.journal import Reader
 from engine.session import Session
 from engine.tables import DriftTable, PassTable, PatientTable
@@ -51,7 +51,7 @@ class Told:
     cut_rows: Rows | None = None
     cut: Moved | None = None
     checks: dict[int, Moved] = field(default_factory=dict)
-    after: Rows | None = None
+    after: HeadMap | None = None
 
 
 def retell(session: Session, stock: HeadMap) -> dict[int, Told]:
@@ -69,13 +69,15 @@ def retell(session: Session, stock: HeadMap) -> dict[int, Told]:
             case events.Cut() if current and current.targets and _fits(event.bos_mass, stock):
                 current.cut_rows = event.bos_mass
                 if current.before and _fits(current.before.bos_mass, stock):
-                    current.cut = _moved(current, stock, current.before.bos_mass, event.bos_mass)
+                    before = current.before.bos_mass
+                    current.cut = _moved(current, stock, before, event.bos_mass, _fitting(event.sink_mass, stock))
             case events.Check() if current and current.targets and _fits(event.bos_mass, stock):
-                current.checks[event.step] = _moved(current, stock, stock.bos_mass, event.bos_mass)
+                sinks = _fitting(event.sink_mass, stock)
+                current.checks[event.step] = _moved(current, stock, stock.bos_mass, event.bos_mass, sinks)
             case events.Resumed() if current:
                 current.checks = {step: made for step, made in current.checks.items() if step <= event.step}
             case events.Diagnosed() if current and event.stage == f"pass-{current.started.number}":
-                current.after = event.head_map.bos_mass if _fits(event.head_map.bos_mass, stock) else None
+                current.after = event.head_map if _fits(event.head_map.bos_mass, stock) else None
             case events.PassEnded() if current:
                 current.outcome = event.outcome
         chart.add(entry)
@@ -84,6 +86,11 @@ def retell(session: Session, stock: HeadMap) -> dict[int, Told]:
 
 def _fits(rows: Rows, stock: HeadMap) -> bool:
     return len(rows) == stock.n_layers and all(len(row) == stock.n_heads for row in rows)
+
+
+def _fitting(rows: Rows, stock: HeadMap) -> Rows:
+    """Rows of the sink mass, where there are any."""
+    return rows if _fits(rows, stock) else []
 
 
 def _heads(names: list[str], stock: HeadMap) -> list[Head]:
@@ -99,19 +106,15 @@ def _heads(names: list[str], stock: HeadMap) -> list[Head]:
     return heads
 
 
-def _moved(told: Told, stock: HeadMap, before: Rows, rows: Rows) -> Moved:
+def _moved(told: Told, stock: HeadMap, before: Rows, rows: Rows, sinks: Rows) -> Moved:
     chosen, in_band, outside = zones(told.targets, Model.of(stock), told.earlier)
     t = stock.thresholds
     return Moved(
-        woken=_woken(rows, told.targets, t),
+        woken=woken(rows, sinks, told.targets, t),
         drift=drift(before, rows, (chosen, in_band, outside), t),
         drift_training=drift(told.cut_rows, rows, (chosen, in_band, outside), t) if told.cut_rows else None,
         columns=column_means(stock.bos_mass, rows, in_band | outside),
     )
-
-
-def _woken(rows: Rows, targets: list[Head], t: Thresholds) -> int:
-    return sum(rows[head.layer][head.head] <= t.bos_sink for head in targets)
 
 
 def pass_claims(
@@ -128,8 +131,10 @@ def pass_claims(
     yield compared(where, "zone", {"layers": p.zone.layers, "heads": p.zone.heads}, {"layers": layers, "heads": heads})
     anatomy = _anatomy(patient)
     if anatomy:
-        yield compared(where, "trained_parameters", p.trained_parameters, anatomy.trained_parameters(targets, p.parts))
-        found = anatomy.touched_tensor_parameters(targets, p.parts)
+        yield compared(
+            where, "trained_parameters", p.trained_parameters, anatomy.trained_parameters(targets, p.touched)
+        )
+        found = anatomy.touched_tensor_parameters(targets, p.touched)
         yield compared(where, "touched_tensor_parameters", p.touched_tensor_parameters, found)
     yield from _map_claims(where, p, targets, maps, told)
     yield from _step_claims(where, p, told)
@@ -167,7 +172,7 @@ def _targets_claim(
         return Claim("target_heads", where, False, str(error))
     anatomy = _anatomy(patient)
     if anatomy and p.whole_groups:
-        found = whole_groups(anatomy, found, p.parts, take_along=True)
+        found = whole_groups(anatomy, found, p.touched, take_along=True)
     said, names = set(p.target_heads), [str(head) for head in found]
     if said == set(names) and len(p.target_heads) == len(names):
         return Claim("target_heads", where, True, f"{p.targets!r} names these {len(names)} heads")
@@ -207,11 +212,12 @@ def _map_claims(
         yield replace(claim, detail=sentence) if claim.holds else claim
     if p.ended is None:
         return
-    after = maps[f"pass-{p.number}"].bos_mass if f"pass-{p.number}" in maps else told.after
+    after = maps.get(f"pass-{p.number}", told.after)
     if after is None or told.cut_rows is None:
         yield Claim("woken", where, None, "the map of the pass, or of its cut, is gone")
         return
-    made_after = _moved(replace(told, targets=targets), stock, stock.bos_mass, after)
+    sinks = _fitting(after.sink_mass, stock)
+    made_after = _moved(replace(told, targets=targets), stock, stock.bos_mass, after.bos_mass, sinks)
     yield compared(where, "woken", p.woken, made_after.woken)
     yield compared(where, "drift", p.drift, _table(made_after.drift))
     yield compared(where, "drift_training", p.drift_training, _table(made_after.drift_training))
@@ -226,7 +232,7 @@ def _table(found: Drift | None) -> DriftTable | None:
 
 def _step_claims(where: str, p: PassTable, told: Told | None) -> Iterator[Claim]:
     """Steps, checks and tokens fit one another and the plan."""
-    planned = told.started.plan.get("steps") if told else None
+    planned = told.started.plan.get("steps") if told and p.trains else None
     if planned:
         yield compared(where, "steps", p.steps, planned)
     yield compared(where, "warmup", p.warmup, max(1, min(100, p.steps // 4)))
@@ -287,7 +293,10 @@ def _patch_claim(
         return Claim(name, where, False, f"{wrong[0]}: the record says {shown(wrong[1])}, the file {shown(wrong[2])}")
     if anatomy is None:
         return Claim(name, where, None, f"there is no adapter for the family {patient.family}")
-    slices = anatomy.slices_of(targets, p.parts)
+    slices = anatomy.slices_of(targets, p.touched)
+    if p.placeholder is not None:  # whichever tensor the embedding is
+        named = {key.partition("/")[2] for key in shapes if key.endswith(f"|0:{p.placeholder}:{p.placeholder + 1}")}
+        slices += [Slice.parse(key) for key in named]
     needed = {f"{side}/{s.key}": list(anatomy.slice_shape(s)) for side in ("values", "originals") for s in slices}
     odd = sorted(key for key in needed.keys() | shapes.keys() if needed.get(key) != shapes.get(key))
     if odd:

@@ -55,7 +55,7 @@ def target_lines(state: State, chosen: Heads, map_: HeadMap, width: int, key: Ca
 
     try:
         plan, anatomy = as_plan(state.plan_values, "all"), recorded_anatomy(chart.loaded)
-        targets = whole_groups(anatomy, sorted(chosen), plan.parts, plan.whole_groups)
+        targets = whole_groups(anatomy, sorted(chosen), plan.touched, plan.whole_groups)
     except InputError as error:
         return [*lines, line((f" {plain(str(error), width - 1)}", WARM))]
     found = preflight(anatomy, targets, plan, chart.loaded.dtype, context_of(map_, chart.loaded))

@@ -53,6 +53,10 @@ def _without_null(value: Any) -> Any:
     return value
 
 
+GIVEN_SINKS = "sink_logits"
+"""The parameter with a sink logit per head that an attention module gets here where its family has none."""
+
+
 @dataclass(frozen=True)
 class Slice:
     """One contiguous piece of one parameter that belongs to one head, or to the heads of one K/V group."""
@@ -184,9 +188,9 @@ class Anatomy:
         """The attention module of a layer, as in ``model.named_modules()``."""
         return f"{self.blocks}.{layer}.{self.attention}"
 
-    def slices(self, head: Head, parts: str = "qkv") -> list[Slice]:
-        """The head's pieces: rows and biases of the chosen ``parts``, then its output columns, and its
-        sink logit where ``parts`` has an ``s``. K and V are those of its group."""
+    def slices(self, head: Head, parts: str = "qkvo") -> list[Slice]:
+        """The head's pieces: rows and biases of Q, K and V, output columns (``o``), sink logit (``s``; of a family
+        that has none, the one that it can be given), as far as ``parts`` names them. K and V are its group's."""
         attention, out = self.attention_name(head.layer), list[Slice]()
         rows, columns = (1, 0) if self.transposed else (0, 1)
         for part, index in (("q", head.head), ("k", head.head // self.group), ("v", head.head // self.group)):
@@ -197,12 +201,13 @@ class Anatomy:
                 if place.bias:
                     out.append(Slice(part, f"{attention}.{place.module}.bias", 0, start, stop))
         start = self.o.starts[head.head]
-        out.append(Slice("o", f"{attention}.{self.o.module}.weight", columns, start, start + self.d_head))
-        if "s" in parts and self.sinks:
-            out.append(Slice("s", f"{attention}.{self.sinks}", 0, head.head, head.head + 1))
+        if "o" in parts:
+            out.append(Slice("o", f"{attention}.{self.o.module}.weight", columns, start, start + self.d_head))
+        if "s" in parts:
+            out.append(Slice("s", f"{attention}.{self.sinks or GIVEN_SINKS}", 0, head.head, head.head + 1))
         return out
 
-    def slices_of(self, heads: Iterable[Head], parts: str = "qkv") -> list[Slice]:
+    def slices_of(self, heads: Iterable[Head], parts: str = "qkvo") -> list[Slice]:
         """The pieces of several heads, those that they share once."""
         return list({piece.key: piece for head in heads for piece in self.slices(head, parts)}.values())
 
@@ -213,17 +218,21 @@ class Anatomy:
             return (size,)
         return (size, self.d_model) if piece.dim == 0 else (self.d_model, size)
 
-    def trained_parameters(self, heads: Iterable[Head], parts: str = "qkv") -> int:
-        """Parameters in the slices of ``heads``: what a pass really trains."""
-        return sum(math.prod(self.slice_shape(piece)) for piece in self.slices_of(heads, parts))
+    def trained_parameters(self, heads: Iterable[Head], parts: str = "qkvo") -> int:
+        """Parameters in the slices of ``heads``: what a pass really changes. An ``e`` among the parts is the
+        embedding of one token."""
+        slices = sum(math.prod(self.slice_shape(piece)) for piece in self.slices_of(heads, parts))
+        return slices + (self.d_model if "e" in parts else 0)
 
-    def touched_tensor_parameters(self, heads: Iterable[Head], parts: str = "qkv") -> int:
+    def touched_tensor_parameters(self, heads: Iterable[Head], parts: str = "qkvo") -> int:
         """Parameters of the whole tensors that hold a slice: what the paper's counts say. Those of Q, K and V
         count whichever of them are cut."""
-        places = {place.module: place for place in (self.q, self.k, self.v)}
+        cut = any(part in parts for part in "qkv")
+        places = {place.module: place for place in (self.q, self.k, self.v)} if cut else {}
         layer = sum(place.size * (self.d_model + place.bias) for place in places.values())
-        layer += self.o.size * self.d_model + (self.n_heads if "s" in parts and self.sinks else 0)
-        return len({head.layer for head in heads}) * layer
+        layer += self.o.size * self.d_model if "o" in parts else 0
+        layer += self.n_heads if "s" in parts else 0
+        return len({head.layer for head in heads}) * layer + (self.vocabulary * self.d_model if "e" in parts else 0)
 
 
 def alibi_slopes(n_heads: int) -> list[float]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from engine.heads import HeadMap, ProbeText, Rows, Thresholds, as_rows, reaching
 from engine.nn.load import Patient, positions
 from engine.nn.seeds import generator
+from engine.nn.sinks import given, sinks_of
 from engine.nn.watching import Scored, Seen, watching
 from engine.probes import Probe
 
@@ -36,6 +37,17 @@ def head_weights(scored: Scored, start: int, stop: int) -> tuple[Tensor, Tensor 
         weights  # (n_heads, stop - start, stop), and what the sink logit takes  # (n_heads, stop - start)
         or None; together the rows sum to 1
     """
+    scores = head_scores(scored, start, stop)  # (n_heads, rows, stop)
+    if scored.sinks is None:
+        return scores.softmax(-1), None
+    sinks = scored.sinks.float()[:, None, None].expand(-1, stop - start, 1)  # (n_heads, rows, 1)
+    p = torch.cat((scores, sinks), -1).softmax(-1)  # (n_heads, rows, stop + 1)
+    return p[..., :-1], p[..., -1]
+
+
+def head_scores(scored: Scored, start: int, stop: int) -> Tensor:
+    """What the softmax of some query rows is taken of, -inf for keys that a row does not see; the arguments are those
+    of ``head_weights``  # (n_heads, stop - start, stop)"""
     keys = torch.arange(stop, device=scored.q.device)
     rows, columns = scored.q[:, start:stop].float(), scored.k[:, :stop].float().transpose(1, 2)
     if scored.bias is None:
@@ -47,12 +59,7 @@ def head_weights(scored: Scored, start: int, stop: int) -> tuple[Tensor, Tensor 
     unseen = keys > keys[start:, None]  # (rows, stop)
     if scored.window:
         unseen |= keys <= keys[start:, None] - scored.window
-    scores.masked_fill_(unseen, float("-inf"))
-    if scored.sinks is None:
-        return scores.softmax(-1), None
-    sinks = scored.sinks.float()[:, None, None].expand(-1, stop - start, 1)  # (n_heads, rows, 1)
-    p = torch.cat((scores, sinks), -1).softmax(-1)  # (n_heads, rows, stop + 1)
-    return p[..., :-1], p[..., -1]
+    return scores.masked_fill_(unseen, float("-inf"))
 
 
 def head_statistics(scored: Scored) -> Tensor:
@@ -189,12 +196,47 @@ def _measured(patient: Patient, texts: list[Tensor], check: bool = False) -> Ite
         yield batch, figures(patient, *pad([texts[i] for i in batch]), check=check and number == 0)
 
 
-def bos_rows(patient: Patient, texts: list[Tensor]) -> Rows:
-    """BOS mass of all heads, mean over texts that are token ids already: the check inside a pass."""
-    masses = torch.zeros(len(texts), patient.anatomy.n_layers, patient.anatomy.n_heads)
+def rest_rows(patient: Patient, texts: list[Tensor]) -> tuple[Rows, Rows]:
+    """BOS mass and sink mass of all heads, means over texts that are token ids already: the check inside a pass.
+    The sink mass has no rows where no head has a sink logit."""
+    masses = torch.zeros(2, len(texts), patient.anatomy.n_layers, patient.anatomy.n_heads)
     for batch, found in _measured(patient, texts):
-        masses[batch] = found[0]
-    return _mean(masses)
+        masses[:, batch] = found[[0, 2]]
+    return _mean(masses[0]), _mean(masses[1]) if has_sinks(patient) else []
+
+
+@torch.no_grad()
+def levels(patient: Patient, texts: list[Tensor]) -> Tensor:
+    """Per head the logarithm of what its keys bring to the softmax together, mean over query rows, then over texts:
+    a sink logit of this height takes about half. (A height means nothing by itself: a softmax does not see what
+    is added to all its scores.)
+
+    Args:
+        texts: token ids  # (T,) each
+
+    Returns:
+        in nats  # (n_layers, n_heads), on the CPU
+    """
+    a = patient.anatomy
+    total = torch.zeros(a.n_layers, a.n_heads)
+
+    def take(layer: int, seen: Seen) -> None:
+        n_tokens = seen.q.shape[1]
+        scored = seen.of(0, torch.arange(n_tokens, device=seen.q.device))
+        for start in range(0, n_tokens, QUERY_BLOCK):
+            rows = head_scores(scored, start, min(start + QUERY_BLOCK, n_tokens)).logsumexp(-1)  # (n_heads, rows)
+            total[layer] += rows.sum(-1).cpu() / n_tokens
+
+    with watching(patient, take):
+        for text in texts:
+            run(patient, text[None], None)
+    return total / len(texts)
+
+
+def has_sinks(patient: Patient) -> bool:
+    """Whether heads have sink logits, of the family's own or given to them."""
+    a = patient.anatomy
+    return bool(a.sinks) or any(given(sinks_of(patient.attention(layer))) for layer in range(a.n_layers))
 
 
 def _mean(by_text: Tensor) -> Rows:
@@ -259,7 +301,7 @@ def measure(patient: Patient, probes: list[Probe], thresholds: Thresholds | None
         texts=[ProbeText(t.name, len(t.ids), patient.tokenizer.decode([int(t.ids[0])])) for t in texts],
         by_text=[as_rows(rows, 4) for rows in mass.tolist()],
         thresholds=thresholds or Thresholds(),
-        sink_mass=_mean(sink) if a.sinks else [],
+        sink_mass=_mean(sink) if has_sinks(patient) else [],
         windows=list(a.windows),
     )
 

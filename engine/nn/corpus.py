@@ -271,8 +271,12 @@ def heldout_part(patient: Patient, plan: Plan, source: str, progress: Callable[[
 
 def _packing(patient: Patient, plan: Plan, at_most: int | None) -> tuple[Encoder, Samples]:
     """What makes samples of text, and the line of those to train on, ``at_most`` so many."""
-    if plan.length > patient.context:
-        raise InputError(f"samples of {plan.length} tokens are longer than the patient's context of {patient.context}")
+    before = len(patient.before)
+    if plan.length > patient.context - before:
+        raise InputError(
+            f"samples of {plan.length} tokens are longer than the patient's context of {patient.context}"
+            + (", of which the placeholder takes one" if before else "")
+        )
     cache, start = Cache(cache_folder()), start_ids(patient.tokenizer)
     if plan.length <= len(start):
         raise InputError(f"a sample of {plan.length} tokens has no room for text; give a larger --length")

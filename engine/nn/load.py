@@ -46,6 +46,8 @@ class Patient:
     """Why it can be diagnosed but not operated on; empty where it can."""
     stored: str = ""
     """How its weights came where they are no longer that: dequantised from GGUF."""
+    placeholder: int | None = None
+    """The token that stands before every text, where one has been trained to."""
 
     @property
     def device(self) -> torch.device:
@@ -64,19 +66,25 @@ class Patient:
         return self.model.get_submodule(self.anatomy.attention_name(layer))
 
     def ids(self, text: str, at_most: int | None = None) -> torch.Tensor:
-        """A text as this patient's tokenizer starts it, cut to ``at_most`` tokens and to the context  # (T,)
+        """A text as this patient's tokenizer starts it, cut to ``at_most`` tokens and to the context, with the
+        placeholder before it if there is one  # (T,)
 
         Raises:
             InputError: nothing is left of the text.
         """
-        limit = min(at_most or self.context, self.context)
+        limit = min(at_most or self.context, self.context - len(self.before))
         ids = self.tokenizer(text, verbose=False)["input_ids"][:limit]  # verbose warns of what is cut here anyway
         special = set(self.tokenizer.all_special_ids)
         if not any(i not in special for i in ids):
             raise InputError(
                 f"a text has no tokens to measure: {text[:40]!r} is empty or leaves only special tokens; write words"
             )
-        return torch.tensor(ids, device=self.device)
+        return torch.tensor([*self.before, *ids], device=self.device)
+
+    @property
+    def before(self) -> list[int]:
+        """What stands before every text: the placeholder, or nothing."""
+        return [] if self.placeholder is None else [self.placeholder]
 
     def loaded(self) -> events.Loaded:
         """The event that tells of this patient."""
@@ -284,9 +292,13 @@ def put_right(model: PreTrainedModel, anatomy: Anatomy) -> None:
 
 @contextmanager
 def swapped_forward(module: nn.Module, forward: Any) -> Iterator[None]:
-    """Let ``module`` compute with ``forward`` for a while; always puts its own back."""
+    """Let ``module`` compute with ``forward`` for a while; always puts back what it computed with."""
+    own = module.__dict__.get("forward")
     module.forward = forward
     try:
         yield
     finally:
-        del module.forward
+        if own is None:
+            del module.forward
+        else:
+            module.forward = own

@@ -20,13 +20,14 @@ from engine import events
 from engine.drift import column_means, drift, spreading
 from engine.errors import Failure, InputError
 from engine.files import require_space, sha256_of
-from engine.heads import Head, HeadMap, Rows
-from engine.nn.attention import bos_rows, measure
+from engine.heads import Head, HeadMap, Rows, woken
+from engine.nn.attention import levels, measure, rest_rows
 from engine.nn.corpus import Order
+from engine.nn.embedding import stand_before
 from engine.nn.memory import forget_peak, is_out_of_memory, peak_bytes
-from engine.nn.patch import Patch, save_patch, taken_off
+from engine.nn.patch import Patch, save_patch, take_off, taken_off
 from engine.nn.setting import Setting
-from engine.nn.slices import Slices, write_values
+from engine.nn.slices import Slices
 from engine.nn.state import Progress, load_state, save_state
 from engine.nn.training import checkpointed, gradients, learning_rate, update
 from engine.nn.vitals import (
@@ -40,7 +41,7 @@ from engine.nn.vitals import (
     text_losses,
 )
 from engine.plan import changes
-from engine.preflight import files_bytes, memory_bytes, sink_logits, smaller
+from engine.preflight import files_bytes, lowest_layer, memory_bytes, sink_logits, smaller
 from engine.targets import Model, zone_of, zones
 
 Command = dict[str, Any]
@@ -74,25 +75,29 @@ def operate(
     """
     patient, plan = setting.patient, setting.plan
     forget_peak(patient.device)
-    slices = Slices(patient, setting.targets, plan.parts)
+    slices = Slices(patient, setting.targets, plan.touched)
     originals = slices.values()
-    optimizer = torch.optim.AdamW(slices.masters().values(), lr=plan.lr, weight_decay=0.0)
+    group = {"params": list(slices.masters().values())}  # of a treatment that trains nothing there may be none
+    optimizer = torch.optim.AdamW([group], lr=plan.lr, weight_decay=0.0)
     theatre = _Theatre(setting, slices, originals, optimizer, inbox, answer)
     if interrupted is None:
         yield (yield from theatre.start())
-        if plan.reinit:
-            slices.reinitialise(plan.init, plan.seed)
+        slices.cut(plan, levels(patient, setting.probe_ids()) if plan.treatment == "sink_logit" else None)
+        if plan.treatment == "placeholder":
+            stand_before(patient)
         yield (yield from theatre.cut())
         yield theatre.save()
     else:
         theatre.cut_event = interrupted
         theatre.load()
+        if plan.treatment == "placeholder":
+            stand_before(patient)
         yield events.Resumed(number=setting.number, step=theatre.progress.step)
     try:
         with slices.training():
             yield from theatre.train()
     except Failure:
-        write_values(patient, originals)  # as a resume expects to find it, in this process or another
+        take_off(patient, theatre.patch(originals))  # as a resume expects to find it, in this process or another
         raise
     yield from theatre.finish()
 
@@ -130,7 +135,7 @@ class _Theatre:
     def start(self) -> Generator[events.Event, None, events.PassStarted]:
         s, a, patient = self.setting, self.patient.anatomy, self.patient
         layers, heads = zone_of(s.targets)
-        trained = a.trained_parameters(s.targets, self.plan.parts)
+        trained = a.trained_parameters(s.targets, self.plan.touched)
         require_space(s.folder.parent, files_bytes(trained, patient.dtype) + 1_000_000, f"pass {s.number}")
         s.folder.mkdir(exist_ok=True)
         with taken_off(patient, s.earlier):
@@ -148,7 +153,7 @@ class _Theatre:
             steps=s.n_steps,
             warmup=s.warmup,
             trained_parameters=trained,
-            touched_tensor_parameters=a.touched_tensor_parameters(s.targets, self.plan.parts),
+            touched_tensor_parameters=a.touched_tensor_parameters(s.targets, self.plan.touched),
             corpus=s.corpus.sources,
             heldout_perplexity_stock=perplexity(stock),
             heldout_perplexity_before=perplexity(before),
@@ -159,18 +164,21 @@ class _Theatre:
             perplexity_stock=other,
             memory_bytes=memory_bytes(a, s.targets, self.plan, patient.dtype, patient.context),
             sink_logits=sink_logits(a, self.plan),
+            placeholder=self.slices.embedding.token if self.slices.embedding else None,
+            placeholder_text=patient.tokenizer.decode([self.slices.embedding.token]) if self.slices.embedding else "",
             frozen_sha256_before=self.slices.frozen_sha256(),
         )
 
     def cut(self) -> Generator[events.Event, None, events.Cut]:
         s = self.setting
-        rows = bos_rows(self.patient, s.probe_ids)
+        rows, sinks = rest_rows(self.patient, s.probe_ids())
         loss, sources = self._heldout()
         each = yield from self._ablate_each()
         self.cut_event = events.Cut(
             number=s.number,
             bos_mass=rows,
-            woken=self._woken(rows),
+            sink_mass=sinks,
+            woken=self._woken(rows, sinks),
             heldout_perplexity=perplexity(loss),
             heldout_sources=sources,
             ablation_loss=ablation_loss(self.patient, s.targets, s.corpus.all_heldout, loss),
@@ -219,7 +227,7 @@ class _Theatre:
         began = time.monotonic()
         self.optimizer.zero_grad(set_to_none=True)
         samples = self._samples()
-        lowest = min(head.layer for head in s.targets)
+        lowest = lowest_layer(plan, s.targets)
         rate = learning_rate(p.step, s.n_steps, s.warmup, plan.lr)
         failed_in = ""
         with checkpointed(self.patient, lowest) if plan.checkpointing else nullcontext():
@@ -336,7 +344,7 @@ class _Theatre:
     def _check(self) -> events.Check:
         p, s = self.progress, self.setting
         assert self.cut_event is not None
-        rows = bos_rows(self.patient, s.probe_ids)
+        rows, sinks = rest_rows(self.patient, s.probe_ids())
         found = perplexity(self._heldout()[0])
         best = p.best_perplexity is None or found < p.best_perplexity
         p.checks_since_best = 0 if best else p.checks_since_best + 1
@@ -351,8 +359,9 @@ class _Theatre:
             step=p.step,
             train_loss=round(train_loss, 6),
             heldout_perplexity=found,
-            woken=self._woken(rows),
+            woken=self._woken(rows, sinks),
             bos_mass=rows,
+            sink_mass=sinks,
             drift=self._drift(s.stock.bos_mass, rows),
             drift_training=self._drift(self.cut_event.bos_mass, rows),
             columns=columns,
@@ -379,9 +388,8 @@ class _Theatre:
                 yield events.Progress(what="silencing each target", done=found, total=len(targets))
         return worth
 
-    def _woken(self, rows: Rows) -> int:
-        limit = self.setting.stock.thresholds.bos_sink
-        return sum(rows[h.layer][h.head] <= limit for h in self.setting.targets)
+    def _woken(self, rows: Rows, sinks: Rows) -> int:
+        return woken(rows, sinks, self.setting.targets, self.setting.stock.thresholds)
 
     def _drift(self, before: Rows, after: Rows) -> Any:
         return drift(before, after, self.zones, self.setting.stock.thresholds)
@@ -401,6 +409,17 @@ class _Theatre:
         self.progress, self.best = load_state(self.state, self.slices.masters(), self.optimizer)
         self.slices.write_back()
 
+    def patch(self, values: dict[str, Tensor]) -> Patch:
+        s = self.setting
+        about = {
+            "number": s.number,
+            "source": self.patient.source,
+            "weights_sha256": self.patient.weights_sha256,
+            "target_heads": [str(head) for head in s.targets],
+            "plan": self.plan.model_dump(),
+        }
+        return Patch(values, self.originals, about)
+
     # -- after the last step
 
     def finish(self) -> Iterator[events.Event]:
@@ -409,15 +428,8 @@ class _Theatre:
         kept = p.step if p.outcome == "stopped_last" else p.best_step
         if kept != p.step:
             self.slices.put(self.best)
-        about = {
-            "number": s.number,
-            "source": self.patient.source,
-            "weights_sha256": self.patient.weights_sha256,
-            "target_heads": [str(head) for head in s.targets],
-            "plan": self.plan.model_dump(),
-        }
         path = s.folder / "best.safetensors"
-        size = save_patch(path, Patch(self.slices.values(), self.originals, about))
+        size = save_patch(path, self.patch(self.slices.values()))
         yield events.Saved(number=s.number, step=kept, file=f"{s.folder.name}/{path.name}", bytes=size)
         after: HeadMap | None = None
         for done in measure(self.patient, s.probes, s.stock.thresholds):
@@ -436,7 +448,7 @@ class _Theatre:
             step=p.step,
             kept_step=kept,
             heldout_perplexity=perplexity(loss),
-            woken=self._woken(after.bos_mass),
+            woken=self._woken(after.bos_mass, after.sink_mass),
             heldout_sources=sources,
             ablation_loss_after=ablation_loss(self.patient, s.targets, s.corpus.all_heldout, loss),
             ablation_heads_after=each,
@@ -449,4 +461,5 @@ class _Theatre:
             patch_sha256=sha256_of(path),
             peak_memory_bytes=peak_bytes(self.patient.device),
             trained_tokens=p.tokens,
+            learned_logits=self.slices.logits(),
         )

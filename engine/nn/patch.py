@@ -20,7 +20,9 @@ from torch import Tensor
 from engine.anatomy import Slice
 from engine.checkpoint import PATCH_FORMAT, TensorPlace, copy_model, read_slice, tensor_places, weights_sha256
 from engine.errors import InputError
+from engine.families.base import GIVEN_SINKS
 from engine.gguf import is_gguf
+from engine.nn.embedding import stand_before
 from engine.nn.load import Patient, dequantised
 from engine.nn.slices import write_values
 from engine.nn.tensorfile import read_tensors, write_tensors
@@ -37,6 +39,11 @@ class Patch:
     originals: dict[str, Tensor]
     about: dict[str, Any]
     """``number``, ``weights_sha256`` of the stock checkpoint, ``plan``, ``target_heads``, ``source``."""
+
+    @property
+    def treatment(self) -> str:
+        found: str = self.about["plan"].get("treatment", "reinitialise")
+        return found
 
 
 def save_patch(path: Path, patch: Patch) -> int:
@@ -67,16 +74,30 @@ def load_patch(path: Path) -> Patch:
     return Patch(sides["values"], sides["originals"], json.loads(metadata[PATCH_FORMAT]))
 
 
+def put_on(patient: Patient, patch: Patch) -> None:
+    """Give a loaded patient what a patch holds: slices of its weights, sink logits, a token before every text."""
+    write_values(patient, patch.values)
+    if patch.treatment == "placeholder":
+        stand_before(patient)
+
+
+def take_off(patient: Patient, patch: Patch) -> None:
+    """The inverse of ``put_on``, for the patch that was put on last."""
+    write_values(patient, patch.originals)
+    if patch.treatment == "placeholder":
+        patient.placeholder = None
+
+
 @contextmanager
 def taken_off(patient: Patient, patches: list[Patch]) -> Iterator[None]:
     """While open, the patient is without ``patches`` (which stand on it, in order)."""
     for patch in reversed(patches):
-        write_values(patient, patch.originals)
+        take_off(patient, patch)
     try:
         yield
     finally:
         for patch in patches:
-            write_values(patient, patch.values)
+            put_on(patient, patch)
 
 
 def apply_patches(patches: list[Patch], source: Path, to: Path) -> None:
@@ -84,8 +105,10 @@ def apply_patches(patches: list[Patch], source: Path, to: Path) -> None:
     on the way: what is written holds safetensors, in the dtype that the patches were made in.
 
     Raises:
-        InputError: a patch is for another model, or ``to`` is taken, or the disk is too small.
+        InputError: a patch is for another model, or holds what no plain checkpoint can; or ``to`` is taken, or the
+            disk is too small.
     """
+    require_plain(patches)
     wanted = patches[0].about["weights_sha256"]
     if patches[0].about["number"] == 1 and weights_sha256(source) != wanted:
         raise InputError(
@@ -102,6 +125,17 @@ def apply_patches(patches: list[Patch], source: Path, to: Path) -> None:
     made_in = str(next(iter(patches[0].originals.values())).dtype).removeprefix("torch.")
     with dequantised(source, made_in, to.with_name(f".{to.name}.dequantised")) as folder:
         _rewrite(folder, to, steps, complaint)
+
+
+def require_plain(patches: list[Patch]) -> None:
+    """Raises InputError: a patch gives heads sink logits that their family has no place for."""
+    for patch in patches:
+        if any(Slice.parse(key).tensor.endswith(f".{GIVEN_SINKS}") for key in patch.values):
+            raise InputError(
+                f"pass {patch.about['number']} gave {len(patch.values)} heads a sink logit, and a plain checkpoint of "
+                "this family has no place for one: the patch itself carries them, and --patch puts it on a model "
+                "(headsurgeon perplexity, generate, ablate, stream)"
+            )
 
 
 def undo_patches(patches: list[Patch], model: Path, to: Path) -> None:

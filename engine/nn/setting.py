@@ -14,9 +14,11 @@ from engine.errors import InputError
 from engine.heads import Head, HeadMap
 from engine.nn.attention import tokenized
 from engine.nn.corpus import Corpus, read_corpus
+from engine.nn.embedding import placeholder_token
 from engine.nn.load import Patient
 from engine.nn.memory import room_bytes
 from engine.nn.patch import Patch
+from engine.nn.tokens import start_ids
 from engine.plan import Plan
 from engine.preflight import TOLERANCE, change_words, memory_bytes, what_fits
 from engine.probes import Probe
@@ -43,7 +45,10 @@ class Setting:
     corpus: Corpus
     n_samples: int
     """Samples to train on in all; the last step may have fewer than the others."""
-    probe_ids: list[Tensor]
+
+    def probe_ids(self) -> list[Tensor]:
+        """The probes as the patient reads them now, with its placeholder if it has one  # (T,) each"""
+        return [text.ids for text in tokenized(self.patient, self.probes)]
 
     @property
     def per_step(self) -> int:
@@ -79,15 +84,32 @@ def prepare(
             trained, too little memory, or a corpus that does not serve.
     """
     chosen = targets or resolve(plan.targets, Model.of(stock if plan.classes == "stock" else before))
-    chosen = whole_groups(patient.anatomy, chosen, plan.parts, plan.whole_groups)
+    chosen = whole_groups(patient.anatomy, chosen, plan.touched, plan.whole_groups)
     if patient.untrainable:
         raise InputError(f"{patient.source} can be diagnosed, not operated on: {patient.untrainable}")
+    if plan.treatment == "placeholder":
+        require_placeholder(patient, plan)
     require_memory(patient, chosen, plan)
     corpus = read_corpus(patient, plan, progress)
     per_step = plan.micro_batch * plan.accumulate
     n_samples = plan.steps * per_step if plan.steps else len(corpus.train) * plan.epochs
-    ids = [text.ids for text in tokenized(patient, probes)]
-    return Setting(patient, plan, number, folder, stock, before, earlier, probes, other, chosen, corpus, n_samples, ids)
+    return Setting(
+        patient, plan, number, folder, stock, before, earlier, probes, other, chosen, corpus,
+        n_samples if plan.trains else 0,
+    )  # fmt: skip
+
+
+def require_placeholder(patient: Patient, plan: Plan) -> None:
+    """Raises InputError: the patient has no token to stand before every text, or has one already, or the samples
+    leave no room for it."""
+    token = placeholder_token(patient)
+    if patient.placeholder is not None:
+        raise InputError("a placeholder stands before every text already; undo the pass that put it there first")
+    if token not in start_ids(patient.tokenizer) and plan.length >= patient.context:
+        raise InputError(
+            f"samples of {plan.length} tokens leave no room in the context of {patient.context} for the placeholder "
+            "before them; give a smaller --length"
+        )
 
 
 def require_memory(patient: Patient, targets: list[Head], plan: Plan, room: int | None = None) -> None:

@@ -13,84 +13,19 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from engine.anatomy import Slice
+from engine.families.base import GIVEN_SINKS
 from engine.heads import Head
-from engine.nn.load import Patient, swapped_forward
+from engine.nn.embedding import Embedding, embedding_of
+from engine.nn.load import Patient
+from engine.nn.projection import Trained, projected
 from engine.nn.seeds import generator
-
-
-@dataclass
-class Trained:
-    """What trains of one projection: rows of its outputs (Q, K, V) or columns of its inputs (the output
-    projection), as fp32 masters that lie as the weight does."""
-
-    module: nn.Module
-    rows: bool
-    """Outputs of the projection train, and their biases; False: inputs."""
-    dim: int
-    """Of the weight, along which ``places`` count: 0 for rows but where the weight is kept transposed."""
-    places: Tensor  # (n,)
-    blocks: list[tuple[Head, str]]
-    """Which head and part each d_head of the places are; K and V go by the first head of their group."""
-    live: Tensor
-    """1 for rows whose bias can matter, 0 for those of K where the softmax drops it. There its true gradient
-    is 0; what arithmetic leaves of it is rounding noise, which Adam would blow up to steps as large as any other."""
-    weight: Tensor  # (n, d_model) or (d_model, n) fp32
-    bias: Tensor | None  # (n,) fp32
-
-    @property
-    def masters(self) -> dict[str, Tensor]:
-        return {"weight": self.weight} | ({} if self.bias is None else {"bias": self.bias})
-
-    @property
-    def transposed(self) -> bool:
-        """The weight is kept as (inputs, outputs)."""
-        return (self.dim == 0) != self.rows
-
-    def write_back(self) -> None:
-        weight: Tensor = self.module.get_parameter("weight")
-        weight.index_copy_(self.dim, self.places, self.weight.to(weight.dtype))
-        if self.bias is not None:
-            bias = self.module.get_parameter("bias")
-            bias[self.places] = self.bias.to(bias.dtype)
-
-    def read(self) -> None:
-        """Take the masters from the model."""
-        self.weight.copy_(self.module.get_parameter("weight").index_select(self.dim, self.places))
-        if self.bias is not None:
-            self.bias.copy_(self.module.get_parameter("bias")[self.places])
-
-
-class _Projection(torch.autograd.Function):
-    """A projection as the model computes it, of which some rows or columns train."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, plain: Any, trained: Trained, *masters: Tensor) -> Tensor:
-        ctx.trained = trained
-        ctx.save_for_backward(x, trained.module.get_parameter("weight"))
-        return plain(x)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (x, weight), trained = ctx.saved_tensors, ctx.trained
-        grad, bias = grads[0], None  # (B, T, outputs)
-        if trained.rows:
-            chosen = grad.flatten(0, -2).index_select(-1, trained.places).float()  # (B·T, n)
-            found = chosen.T @ x.flatten(0, -2).float()  # (n, d_model)
-            bias = None if trained.bias is None else chosen.sum(0) * trained.live  # (n,)
-        else:
-            chosen = x.flatten(0, -2).index_select(-1, trained.places).float()  # (B·T, n)
-            found = grad.flatten(0, -2).float().T @ chosen  # (d_model, n)
-        found = found.T if trained.transposed else found
-        grad_x = None
-        if ctx.needs_input_grad[0]:
-            grad_x = grad @ (weight.T if trained.transposed else weight)  # (B, T, inputs)
-        return grad_x, None, None, found, *(() if trained.bias is None else (bias,))
+from engine.nn.sinks import NEVER, give_sinks
+from engine.plan import Plan
 
 
 @dataclass
@@ -123,16 +58,20 @@ class LayerSlices:
 
     rows: dict[str, Trained]
     """By the name of the projection: one where the family fuses Q, K and V."""
-    out: Trained
+    out: Trained | None
     sinks: SinkLogits | None
 
     @property
     def projections(self) -> dict[str, Trained]:
-        return {**self.rows, "out": self.out}
+        return {**self.rows, "out": self.out} if self.out else self.rows
 
 
 def slice_view(patient: Patient, piece: Slice) -> Tensor:
-    """A slice as the model holds it; writing into it changes the model."""
+    """A slice as the model holds it; writing into it changes the model. A sink logit that a head has not been given
+    yet is given to it (-inf: nothing changes)."""
+    module, _, name = piece.tensor.rpartition(".")
+    if name == GIVEN_SINKS:
+        give_sinks(patient.model.get_submodule(module), patient.anatomy.n_heads)
     return patient.model.get_parameter(piece.tensor).detach().narrow(piece.dim, piece.start, piece.stop - piece.start)
 
 
@@ -143,14 +82,19 @@ def write_values(patient: Patient, values: dict[str, Tensor]) -> None:
 
 
 class Slices:
-    """The slices of a pass: ``heads`` with the chosen ``parts`` of Q, K, V and their output columns."""
+    """The slices of a pass: the ``parts`` of ``heads`` (``q``, ``k``, ``v``, output columns ``o``, sink logits ``s``),
+    or the embedding of one token (``e``)."""
 
-    def __init__(self, patient: Patient, heads: list[Head], parts: str = "qkv") -> None:
+    def __init__(self, patient: Patient, heads: list[Head], parts: str = "qkvo") -> None:
         self.patient = patient
         self.heads = heads
         self.parts = parts
+        self.embedding = embedding_of(patient) if "e" in parts else None
         self.pieces = patient.anatomy.slices_of(heads, parts)
-        self.layers = {layer: self._layer(layer) for layer in sorted({head.layer for head in heads})}
+        layers = sorted({head.layer for head in heads}) if self.pieces else []
+        self.layers = {layer: self._layer(layer) for layer in layers}
+        if self.embedding:
+            self.pieces.append(self.embedding.piece)
 
     def _layer(self, layer: int) -> LayerSlices:
         a, attention = self.patient.anatomy, self.patient.attention(layer)
@@ -159,10 +103,13 @@ class Slices:
         for piece in self.pieces:
             if piece.tensor.startswith(prefix):
                 modules.setdefault(piece.tensor.removeprefix(prefix).rpartition(".")[0], []).append(piece)
-        logits = modules.pop("", [])
-        out = self._trained(attention.get_submodule(a.o.module), modules.pop(a.o.module))
+        logits, columns = modules.pop("", []), modules.pop(a.o.module, [])
+        if logits and not a.sinks:
+            give_sinks(attention, a.n_heads)
+        out = self._trained(attention.get_submodule(a.o.module), columns) if columns else None
         rows = {name: self._trained(attention.get_submodule(name), pieces) for name, pieces in modules.items()}
-        return LayerSlices(rows, out, _sink_logits(attention.get_parameter(a.sinks), logits) if logits else None)
+        sinks = _sink_logits(attention.get_parameter(a.sinks or GIVEN_SINKS), logits) if logits else None
+        return LayerSlices(rows, out, sinks)
 
     def _trained(self, module: nn.Module, pieces: list[Slice]) -> Trained:
         a = self.patient.anatomy
@@ -196,10 +143,35 @@ class Slices:
             for name, trained in s.rows.items():
                 prefix = f"{layer}.{name}" if len(s.rows) > 1 else f"{layer}"
                 named |= {f"{prefix}.{kind}": master for kind, master in trained.masters.items()}
-            named[f"{layer}.out"] = s.out.weight
+            if s.out:
+                named[f"{layer}.out"] = s.out.weight
             if s.sinks:
                 named[f"{layer}.sinks"] = s.sinks.weight
+        if self.embedding:
+            named["embedding"] = self.embedding.weight
         return named
+
+    @torch.no_grad()
+    def cut(self, plan: Plan, levels: Tensor | None = None) -> None:
+        """What is done to the targets before any training.
+
+        Args:
+            levels: of every head, where a sink logit begins that it has not yet  # (n_layers, n_heads)
+        """
+        match plan.treatment:
+            case "reinitialise" if plan.reinit:
+                self.reinitialise(plan.init, plan.seed)
+            case "sink_logit":
+                for layer, s in self.layers.items():
+                    assert s.sinks is not None
+                    assert levels is not None
+                    its = levels[layer].to(s.sinks.weight)[s.sinks.places]  # (n,)
+                    s.sinks.weight.copy_(torch.where(s.sinks.weight == NEVER, its, s.sinks.weight))
+            case "prune":
+                for s in self.layers.values():
+                    assert s.out is not None
+                    s.out.weight.zero_()
+        self.write_back()
 
     @torch.no_grad()
     def reinitialise(self, init: str, seed: int) -> None:
@@ -222,7 +194,8 @@ class Slices:
                 trained.weight.copy_(rows.T if trained.transposed else rows)
                 if trained.bias is not None:
                     trained.bias.zero_()
-            s.out.weight.zero_()
+            if s.out:
+                s.out.weight.zero_()
             if s.sinks:
                 s.sinks.weight.zero_()
         self.write_back()
@@ -233,15 +206,26 @@ class Slices:
         for s in self._all():
             s.write_back()
 
-    def _all(self) -> Iterator[Trained | SinkLogits]:
+    def _all(self) -> Iterator[Trained | SinkLogits | Embedding]:
         for s in self.layers.values():
             yield from s.projections.values()
             if s.sinks:
                 yield s.sinks
+        if self.embedding:
+            yield self.embedding
 
     def values(self) -> dict[str, Tensor]:
         """A copy of every slice as the model holds it, by the key that patches use, on the CPU."""
         return {piece.key: slice_view(self.patient, piece).cpu().clone() for piece in self.pieces}
+
+    def logits(self) -> list[float]:
+        """The sink logits among the slices, by target; none where they are not among them."""
+        found: dict[Head, float] = {}
+        for layer, s in self.layers.items():
+            if s.sinks:
+                places, values = s.sinks.places.tolist(), s.sinks.weight.tolist()
+                found |= {Head(layer, place): round(value, 6) for place, value in zip(places, values, strict=True)}
+        return [found[head] for head in self.heads] if found else []
 
     @torch.no_grad()
     def put(self, values: dict[str, Tensor]) -> None:
@@ -256,9 +240,11 @@ class Slices:
         with ExitStack() as stack:
             for s in self.layers.values():
                 for trained in s.projections.values():
-                    stack.enter_context(swapped_forward(trained.module, _forward(trained)))
+                    stack.enter_context(projected(trained))
                 if s.sinks:
                     stack.enter_context(_with_gradient(s.sinks))
+            if self.embedding:
+                stack.enter_context(self.embedding.training())
             yield
 
     def frozen_sha256(self) -> str:
@@ -277,11 +263,6 @@ class Slices:
             digest.update(f"{name} {data.dtype} {tuple(data.shape)}".encode())
             digest.update(data.reshape(-1).contiguous().view(torch.uint8).numpy().data)
         return digest.hexdigest()
-
-
-def _forward(trained: Trained) -> Any:
-    plain = trained.module.forward
-    return lambda x: _Projection.apply(x, plain, trained, *trained.masters.values())
 
 
 def _sink_logits(parameter: nn.Parameter, pieces: list[Slice]) -> SinkLogits:

@@ -173,7 +173,7 @@ class Block:
 
 def long_ids(patient: Patient, pieces: Iterable[str], tokens: int) -> Tensor:
     """The beginning of a text of any length, however short the context  # (at most ``tokens``,)"""
-    ids = list(start_ids(patient.tokenizer))
+    ids = [*patient.before, *start_ids(patient.tokenizer)]
     for piece in pieces:
         ids += patient.tokenizer(piece, add_special_tokens=False, verbose=False)["input_ids"]
         if len(ids) >= tokens:

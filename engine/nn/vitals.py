@@ -52,8 +52,20 @@ def token_losses(patient: Patient, samples: Tensor) -> Tensor:
         samples: token ids  # (B, T); each row predicts T-1 tokens
     """
     samples = samples.to(patient.device)
-    logits = patient.model(input_ids=samples, use_cache=False).logits[:, :-1]  # (B, T-1, vocabulary)
-    return F.cross_entropy(logits.flatten(0, 1).float(), samples[:, 1:].flatten(), reduction="sum")
+    return F.cross_entropy(_logits(patient, samples), samples[:, 1:].flatten(), reduction="sum")
+
+
+def _logits(patient: Patient, samples: Tensor) -> Tensor:
+    """What is predicted of every token but the first, in fp32  # (B, T) -> (B * (T-1), vocabulary)"""
+    given = begun(patient, samples)
+    logits = patient.model(input_ids=given, use_cache=False).logits[:, given.shape[1] - samples.shape[1] : -1]
+    return logits.flatten(0, 1).float()  # (B * (T-1), vocabulary)
+
+
+def begun(patient: Patient, samples: Tensor) -> Tensor:
+    """Samples with the patient's placeholder before them, if it has one  # (B, T) -> (B, T) or (B, T+1)"""
+    before = samples.new_tensor(patient.before).expand(len(samples), -1)  # (B, 0 or 1)
+    return torch.cat((before, samples), 1)
 
 
 @torch.no_grad()
@@ -76,8 +88,7 @@ def _parts(patient: Patient, samples: Tensor) -> tuple[Tensor, ...]:
 
 def _nats(patient: Patient, part: Tensor) -> float:
     part = part.to(patient.device)
-    logits = patient.model(input_ids=part, use_cache=False).logits[:, :-1]  # (B, T-1, vocabulary)
-    each = F.cross_entropy(logits.flatten(0, 1).float(), part[:, 1:].flatten(), reduction="none")  # (B * (T-1),)
+    each = F.cross_entropy(_logits(patient, part), part[:, 1:].flatten(), reduction="none")  # (B * (T-1),)
     return each.double().sum().item()
 
 
@@ -145,7 +156,7 @@ def windows(patient: Patient, pieces: Iterable[str], length: int, at_most: int |
         whole windows  # (n, length), then the rest  # (1, shorter), where each is not empty
     """
     start = start_ids(patient.tokenizer)
-    step = length - len(start)
+    step = length - len(start) - (len(patient.before) if length == patient.context else 0)
     rows: list[list[int]] = []
     rest: list[int] = []
     for piece in pieces:
@@ -180,7 +191,7 @@ def ablated(patient: Patient, heads: list[Head]) -> Iterator[None]:
 
 
 def _output_columns(patient: Patient, heads: list[Head]) -> list[Tensor]:
-    return [slice_view(patient, s) for head in heads for s in patient.anatomy.slices(head, "") if s.part == "o"]
+    return [slice_view(patient, piece) for head in heads for piece in patient.anatomy.slices(head, "o")]
 
 
 def ablation_loss(patient: Patient, heads: list[Head], samples: Tensor, loss: float) -> float:
@@ -261,7 +272,7 @@ def _entering(patient: Patient, part: Tensor, layers: set[int]) -> _Entering:
     with ExitStack() as stack:
         for layer in layers:
             stack.callback(patient.block(layer).register_forward_hook(keep(layer), with_kwargs=True).remove)
-        patient.model.base_model(input_ids=part.to(patient.device), use_cache=False)
+        patient.model.base_model(input_ids=begun(patient, part.to(patient.device)), use_cache=False)
     return kept
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from engine.families.base import Part
 from engine.nn.load import Patient
+from engine.nn.sinks import sinks_of
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def _hand_on(
         given = kwargs[a.bias_argument].flatten(0, -3)  # (B * n_heads or n_heads, 1, T or the longest)
         bias = given.unflatten(0, (-1, a.n_heads))[..., -q.shape[1] :]  # (1 or B, n_heads, 1, T)
         bias = bias.float() * a.scales[layer] if a.bias_scaled else bias
-    sinks = module.get_parameter(a.sinks) if a.sinks else None
+    sinks = module.get_parameter(a.sinks) if a.sinks else sinks_of(module)
     take(layer, Seen(q, k, turned, bias, a.scales[layer], a.window(layer), a.softcap, sinks, output[1]))
     return output[0], None
 

@@ -27,9 +27,8 @@ from engine.nn.attention import measure
 from engine.nn.load import Patient, load
 from engine.nn.looking import LENGTH, SAMPLES, attention, contributed, first_samples, watched, written
 from engine.nn.operate import STATE, operate
-from engine.nn.patch import load_patch, taken_off
+from engine.nn.patch import load_patch, put_on, take_off, taken_off
 from engine.nn.setting import prepare
-from engine.nn.slices import write_values
 from engine.nn.vitals import dormancy
 from engine.plan import Plan, changes, make_plan
 from engine.probes import read_probes
@@ -129,7 +128,7 @@ class Worker:
         if self.chart.stock is None:
             self._diagnose("stock")
         for done in self.chart.standing:
-            write_values(self.patient, load_patch(self.session.patch(done.number)).values)
+            put_on(self.patient, load_patch(self.session.patch(done.number)))
         if self.chart.running and self.chart.running.out_of_memory and attended:
             return
         if self.chart.running:
@@ -274,7 +273,7 @@ class Worker:
         if not self.chart.standing:
             raise InputError("there is no pass to undo")
         last = self.chart.standing[-1].number
-        write_values(self.patient, load_patch(self.session.patch(last)).originals)
+        take_off(self.patient, load_patch(self.session.patch(last)))
         self.emit(events.Undone(number=last))
 
     def accept(self) -> None:

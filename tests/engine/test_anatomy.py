@@ -52,13 +52,13 @@ def test_a_head_of_the_fused_tensor():
 
 def test_only_the_chosen_parts_and_always_the_output():
     found = anatomy_of(TINY, "x")
-    assert {piece.part for piece in found.slices(Head(0, 0), "qk")} == {"q", "k", "o"}
-    assert found.trained_parameters([Head(0, 0)], "q") == 8 * 32 + 8 + 32 * 8
+    assert {piece.part for piece in found.slices(Head(0, 0), "qko")} == {"q", "k", "o"}
+    assert found.trained_parameters([Head(0, 0)], "qo") == 8 * 32 + 8 + 32 * 8
 
 
 def test_shapes_of_slices():
     found = anatomy_of(TINY, "x")
-    assert [found.slice_shape(piece) for piece in found.slices(Head(0, 1), "q")] == [(8, 32), (8,), (32, 8)]
+    assert [found.slice_shape(piece) for piece in found.slices(Head(0, 1), "qo")] == [(8, 32), (8,), (32, 8)]
 
 
 shapes = st.builds(

@@ -26,7 +26,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_stock_beside_repaired_per_window(capsys: pytest.CaptureFixture[str]) -> None:
     patient = load("tiny", "cpu")
-    (piece,) = (s for s in patient.anatomy.slices(Head(1, 2), "") if s.part == "o")
+    (piece,) = patient.anatomy.slices(Head(1, 2), "o")
     original = slice_view(patient, piece).clone()
     about = {"number": 1, "weights_sha256": patient.weights_sha256, "source": "tiny"}
     save_patch(Path("cut.safetensors"), Patch({piece.key: original * 0}, {piece.key: original}, about))

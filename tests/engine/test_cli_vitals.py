@@ -52,7 +52,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 def silencing(head: Head) -> Patch:
     """A patch that sets the output columns of one head of ``tiny`` to zero."""
     patient = load("tiny", "cpu")
-    (piece,) = (s for s in patient.anatomy.slices(head, "") if s.part == "o")
+    (piece,) = patient.anatomy.slices(head, "o")
     original = slice_view(patient, piece).clone()
     about = {"number": 1, "weights_sha256": patient.weights_sha256, "source": "tiny"}
     return Patch({piece.key: original * 0}, {piece.key: original}, about)

@@ -15,6 +15,7 @@ import tomli_w
 
 from engine import events
 from engine.claims import Claim
+from engine.record import load
 from engine.session import Session
 from engine.trial import sessions_in
 from engine.verify import verify, verify_json, verify_text
@@ -61,9 +62,12 @@ def committed() -> list[Session]:
 def test_the_committed_sessions_hold_in_every_claim(session):
     claims = verify(session)
     assert len(claims) > 20
-    assert [claim for claim in claims if claim.holds is not True] == []
+    away = [claim for claim in claims if claim.name == "weights_sha256" and claim.holds is None]
+    assert not away or load(session).session.model != "demo"  # the demo travels with the program, others do not
+    assert [claim for claim in claims if claim.holds is not True] == away
     assert verify_json(session, claims)["holds"] is True
-    assert verify_text(session, claims).endswith(f"{len(claims)} hold, 0 do not, 0 cannot be checked here")
+    there = len(claims) - len(away)
+    assert verify_text(session, claims).endswith(f"{there} hold, 0 do not, {len(away)} cannot be checked here")
 
 
 @pytest.mark.parametrize(

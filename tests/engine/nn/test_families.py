@@ -81,7 +81,7 @@ def test_shape_and_size_are_the_models(patient: Patient) -> None:
     a = patient.anatomy
     assert a.total_parameters == sum(p.numel() for p in patient.model.parameters())
     heads = [Head(layer, head) for layer in range(a.n_layers) for head in range(a.n_heads)]
-    parts = "qkvs" if a.sinks else "qkv"
+    parts = "qkvso" if a.sinks else "qkvo"
     for piece in a.slices_of(heads, parts):
         tensor = patient.model.get_parameter(piece.tensor)
         assert piece.stop <= tensor.shape[piece.dim]
@@ -124,7 +124,7 @@ def test_one_head_cut_changes_only_its_own_attention(patient: Patient) -> None:
     a = patient.anatomy
     for head in (Head(1, index) for index in range(a.n_heads)):
         group = a.sharing(head)
-        for parts, expected in (("q", [head]), ("k", group), ("qkv", group)):
+        for parts, expected in (("qo", [head]), ("ko", group), ("qkvo", group)):
             slices = Slices(patient, [head], parts)
             stock, before = slices.values(), own_attention(patient, IDS)
             slices.reinitialise("xavier_normal", 0)
@@ -178,11 +178,11 @@ def test_silencing_each_in_turn_is_silencing_each_alone(patient: Patient) -> Non
 def targets_of(patient: Patient) -> list[Head]:
     """Heads of both layers, whole groups."""
     named = [Head(0, patient.anatomy.n_heads - 1), Head(1, 0)]
-    return whole_groups(patient.anatomy, named, "qkv", take_along=True)
+    return whole_groups(patient.anatomy, named, "qkvo", take_along=True)
 
 
 def parts_of(patient: Patient) -> str:
-    return "qkvs" if patient.anatomy.sinks else "qkv"
+    return "qkvso" if patient.anatomy.sinks else "qkvo"
 
 
 def test_gradients_are_those_of_the_whole_model(patient: Patient) -> None:

@@ -47,9 +47,9 @@ def test_half_a_group_is_refused_or_taken_along(tmp_path: Path) -> None:
     assert (a.n_heads, a.n_kv_heads) == (4, 2)
     assert a.sharing(Head(1, 3)) == [Head(1, 2), Head(1, 3)]
     with pytest.raises(InputError, match=r"L1-H3 shares its K and V with L1-H2.*--whole-groups.*--parts q"):
-        whole_groups(a, [Head(0, 0), Head(0, 1), Head(1, 3)], "qkv", take_along=False)
-    assert whole_groups(a, [Head(1, 3)], "q", take_along=False) == [Head(1, 3)]
-    assert whole_groups(a, [Head(1, 3)], "qkv", take_along=True) == [Head(1, 2), Head(1, 3)]
+        whole_groups(a, [Head(0, 0), Head(0, 1), Head(1, 3)], "qkvo", take_along=False)
+    assert whole_groups(a, [Head(1, 3)], "qo", take_along=False) == [Head(1, 3)]
+    assert whole_groups(a, [Head(1, 3)], "qkvo", take_along=True) == [Head(1, 2), Head(1, 3)]
     both = [Head(1, 2), Head(1, 3)]
     assert whole_groups(a, both, "v", take_along=False) == both
     # two q and two o of 8 × 32, and one k and v of both
@@ -140,7 +140,7 @@ def test_the_sink_logit_stays_unless_it_is_named(tmp_path: Path) -> None:
         preflight(patient.anatomy, both, Plan(targets="all", parts=p), "float32").sink_logits for p in ("qkv", "qkvs")
     ]
     assert told == ["stay as they are", "become 0 at the cut, then train"]
-    slices = Slices(patient, both, "qkvs")
+    slices = Slices(patient, both, "qkvso")
     slices.reinitialise("xavier_normal", 0)
     assert logits[:2].abs().max() == 0 and torch.equal(logits[2:], stock[2:])
     train(slices)
@@ -149,7 +149,7 @@ def test_the_sink_logit_stays_unless_it_is_named(tmp_path: Path) -> None:
 
 def test_a_sink_logit_that_is_not_there_is_not_cut(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="parts names s, the sink logit, and llama models have none"):
-        whole_groups(one("llama", tmp_path).anatomy, [Head(0, 0)], "qs", take_along=False)
+        whole_groups(one("llama", tmp_path).anatomy, [Head(0, 0)], "qso", take_along=False)
 
 
 def test_position_0_out_of_a_windows_reach_is_not_counted_as_zero(tmp_path: Path) -> None:

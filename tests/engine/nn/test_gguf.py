@@ -109,7 +109,7 @@ def test_it_is_the_model_that_was_written(file: Path, original: LlamaForCausalLM
 @packages
 def test_a_patch_on_it_is_written_as_safetensors(file: Path, tmp_path: Path) -> None:
     patient = load(str(file), device="cpu")
-    pieces = patient.anatomy.slices(Head(1, 2), "qkv")
+    pieces = patient.anatomy.slices(Head(1, 2), "qkvo")
     originals = {p.key: patient.model.get_parameter(p.tensor).narrow(p.dim, p.start, p.stop - p.start) for p in pieces}
     values = {key: torch.full_like(tensor, 0.5) for key, tensor in originals.items()}
     about = {"number": 1, "weights_sha256": patient.weights_sha256}

@@ -11,7 +11,7 @@ from transformers import BloomConfig, BloomForCausalLM
 
 from engine.anatomy import anatomy_of
 from engine.nn import attention
-from engine.nn.attention import bos_rows, in_batches, pad, statistics
+from engine.nn.attention import in_batches, pad, rest_rows, statistics
 from engine.nn.load import Patient
 from tests.engine.nn.patients import tokenizer
 
@@ -80,7 +80,7 @@ def test_order_and_batches_do_not_move_the_check_of_a_pass(
     for at_once in (1, 64, 4096):
         monkeypatch.setitem(attention.TOKENS_AT_ONCE, "cpu", at_once)
         for given in (texts, texts[::-1], texts[3:] + texts[:3]):
-            assert torch.tensor(bos_rows(tiny, given)).allclose(alone[0].mean(0), rtol=0, atol=1e-5)
+            assert torch.tensor(rest_rows(tiny, given)[0]).allclose(alone[0].mean(0), rtol=0, atol=1e-5)
 
 
 def test_a_batch_holds_no_more_than_its_share_longest_first() -> None:

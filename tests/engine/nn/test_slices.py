@@ -154,7 +154,7 @@ def test_another_target_does_not_change_a_heads_fresh_weights(folder: Path) -> N
 
 
 def test_parts_leave_the_others_alone(patient: Patient) -> None:
-    slices = Slices(patient, [Head(0, 1)], parts="k")
+    slices = Slices(patient, [Head(0, 1)], parts="ko")
     before = patient.attention(0).get_submodule("query_key_value").weight.detach().clone()
     slices.reinitialise("xavier_normal", 0)
     changed = (patient.attention(0).get_submodule("query_key_value").weight != before).any(1)
