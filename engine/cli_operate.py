@@ -251,9 +251,9 @@ def resume(
 ) -> None:
     """Go on with a session, or with a protocol's arms, from the last saved state."""
     from engine.nn.worker import carry_out
-    from engine.session import open_session
+    from engine.session import is_trial, open_session
     from engine.show import entry_line
-    from engine.trial import is_trial, open_trial
+    from engine.trial import open_trial
 
     values: dict[str, Any] = {} if micro_batch is None else {"micro_batch": micro_batch}
     if checkpointing:
@@ -287,8 +287,8 @@ def worker(session: SessionFolder) -> None:
     """Own a session's patient and serve the screen, or carry a protocol out (started by the app)."""
     from engine.nn.trials import work as work_trial
     from engine.nn.worker import work
-    from engine.session import open_session
-    from engine.trial import is_trial, open_trial
+    from engine.session import is_trial, open_session
+    from engine.trial import open_trial
 
     if is_trial(session):
         work_trial(open_trial(session))

@@ -28,7 +28,7 @@ from engine.files import write_text
 from engine.plan import Plan, first_complaint
 from engine.probes import read_probes
 from engine.protocol import SOURCES, Protocol, Run
-from engine.session import PROTOCOL, Session, begin, made_name, open_session
+from engine.session import PROTOCOL, Session, begin, is_trial, made_name, open_session
 from engine.sources import absolute, hub_name, split_repeat, whole_path
 from engine.targets import check
 
@@ -108,11 +108,6 @@ class Trial:
             )  # fmt: skip
             begin(session, request)
         return session
-
-
-def is_trial(folder: Path) -> bool:
-    """Whether a folder holds a trial rather than a session."""
-    return (folder / PROTOCOL).is_file()
 
 
 def anywhere(plan: Plan) -> Plan:
