@@ -102,12 +102,16 @@ class Trial:
         """The session of a run, begun if it was not; a kill in mid-beginning leaves nothing in the way."""
         session = self.session(run)
         if read_chart(session).created is None:
-            request = events.Created(
-                session=session.id, model=run.model, device=self.device, dtype=run.dtype, texts=run.texts,
-                seed=run.seed, plans=[plan.model_dump() for plan in run.plans], protocol=self.title, arm=run.arm,
-            )  # fmt: skip
-            begin(session, request)
+            begin(session, replace(request(run, self.device), protocol=self.title, arm=run.arm))
         return session
+
+
+def request(run: Run, device: str) -> events.Created:
+    """What a run's session is begun with, where it is no arm of a trial."""
+    return events.Created(
+        session="", model=run.model, device=device, dtype=run.dtype, texts=run.texts, seed=run.seed,
+        plans=[plan.model_dump() for plan in run.plans],
+    )  # fmt: skip
 
 
 def anywhere(plan: Plan) -> Plan:
