@@ -13,7 +13,7 @@ from typing import Any
 from engine.heads import CLASSES
 from engine.printable import printable
 from engine.report.words import NOT_KNOWN, Code, figure, grouped, markdown, percent
-from engine.tables import CorpusTable, DriftTable, PassTable, Record
+from engine.tables import DriftTable, PassTable, Record
 
 WIDTH = 80
 LABEL = 26
@@ -122,9 +122,7 @@ def _settings() -> list[_Figure]:
         return len(c.pass_.target_heads) if c.pass_ else None
 
     def corpus(c: Column) -> list[str] | None:
-        if c.pass_ is None:
-            return None
-        return [_source(s) if s.repeat == 1 else f"{_source(s)}@{s.repeat}" for s in c.pass_.corpus]
+        return [s.written for s in c.pass_.corpus] if c.pass_ else None
 
     def patient(c: Column) -> str:
         weights = c.record.patient.weights_sha256[:12] if c.record.patient else ""
@@ -315,8 +313,8 @@ def _notes(columns: list[Column]) -> list[str]:
     notes = []
     if _differ([(c.record.session.model, _weights(c)) for c in columns]):
         notes.append("The patients differ: their figures stand on different models.")
-    read = [[(_source(s), s.sha256) for s in p.corpus] for p in passes]
-    held = [[(_source(s), s.heldout_documents, s.heldout_tokens) for s in p.corpus] for p in passes]
+    read = [[(s.name, s.sha256) for s in p.corpus] for p in passes]
+    held = [[(s.name, s.heldout_documents, s.heldout_tokens) for s in p.corpus] for p in passes]
     if _differ(read) and _differ([(part, p.heldout_perplexity_stock) for part, p in zip(held, passes, strict=True)]):
         notes.append("The corpora differ: the perplexities are on different texts, and so is what heads are worth.")
     elif _differ([(p.length, p.heldout_share, p.heldout_samples) for p in passes]):
@@ -329,11 +327,6 @@ def _notes(columns: list[Column]) -> list[str]:
     if _differ([c.record.thresholds for c in columns if c.record.thresholds]):
         notes.append("The thresholds differ: the classes mean different things.")
     return notes
-
-
-def _source(s: CorpusTable) -> str:
-    """A source without its repeat count."""
-    return s.source.removesuffix(f"@{s.repeat}")
 
 
 def _weights(c: Column) -> str:

@@ -131,6 +131,16 @@ class CorpusTable(_Table):
     broken_first: list[str] = Field(default_factory=list)
     encoding_errors: int = 0
 
+    @property
+    def name(self) -> str:
+        """The source without its repeat count."""
+        return self.source.removesuffix(f"@{self.repeat}")
+
+    @property
+    def written(self) -> str:
+        """The source as a plan has it: with its repeat count, where it is read more than once."""
+        return self.name if self.repeat == 1 else f"{self.name}@{self.repeat}"
+
 
 HeadName = Annotated[str, Field(pattern=r"^L\d+-H\d+$")]
 
