@@ -270,7 +270,7 @@ def _classes(record: Record, p: PassTable) -> Classes | None:
 
 def _standing_before(record: Record, p: PassTable) -> list[PassTable]:
     """Passes that were in the model when this one began, as far as the record still tells."""
-    return [q for q in record.passes if q.number < p.number and q.ended is not None and q.outcome != "undone"]
+    return [q for q in record.standing if q.number < p.number]
 
 
 def _on_stock(record: Record, p: PassTable) -> bool:

@@ -96,8 +96,7 @@ def column_names(records: Sequence[Record]) -> list[str]:
 def _columns(record: Record, name: str, all_passes: bool) -> list[Column]:
     if all_passes and record.passes:
         return [Column(record, p, f"{name} pass {p.number}") for p in record.passes]
-    standing = [p for p in record.passes if p.ended is not None and p.outcome != "undone"]
-    last = next(reversed(standing or record.passes), None)
+    last = next(reversed(record.standing or record.passes), None)
     return [Column(record, last, name)]
 
 

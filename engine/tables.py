@@ -283,3 +283,8 @@ class Record(_Table):
     note: list[dict[str, str]] = Field(default_factory=list)
     contribution: dict[str, ContributionTable] = Field(default_factory=dict)
     generation: dict[str, GenerationTable] = Field(default_factory=dict)
+
+    @property
+    def standing(self) -> list[PassTable]:
+        """Finished passes whose slices are in the model."""
+        return [p for p in self.passes if p.ended is not None and p.outcome != "undone"]

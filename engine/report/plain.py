@@ -34,7 +34,7 @@ def _derived(m: Material) -> dict[str, Any]:
             stage: {name: _ratio(count, m.heads) for name, count in table.counts.items()}
             for stage, table in m.record.diagnosis.items()
         },
-        "standing_passes": [p.number for p in m.standing],
+        "standing_passes": [p.number for p in m.record.standing],
         "passes": [_pass(m, p) for p in m.record.passes],
         "paper": [asdict(group) for group in beside(m.record)],
         "heads_by_worth": {

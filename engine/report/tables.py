@@ -21,7 +21,7 @@ FIGURES = ("drifting", "mean", "worst", "worst_head")
 
 def heads_csv(m: Material) -> str:
     """Stock figures of every head, then BOS mass, class and whether it was a target per standing pass."""
-    passes = [(p, m.maps.get(f"pass-{p.number}"), frozenset(targets_of(p))) for p in m.standing]
+    passes = [(p, m.maps.get(f"pass-{p.number}"), frozenset(targets_of(p))) for p in m.record.standing]
     header = [
         "layer",
         "head",
