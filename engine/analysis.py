@@ -374,16 +374,16 @@ def _phases(p: PassTable, heldout: Heldout, t: Thresholds) -> Phases:
         outside_mark=a,
         outside_last=b,
         outside_change=b - a,
-        early_share=_ratio(a, b),
+        early_share=ratio(a, b),
         best=best.step if best else None,
-        best_share=_ratio(best.drift.outside.mean, b) if best else None,
+        best_share=ratio(best.drift.outside.mean, b) if best else None,
         in_band_heads=frozen,
         in_band_mark=c if frozen else None,
         in_band_last=d if frozen else None,
         in_band_change=d - c if frozen else None,
-        late_ratio=_ratio(d - c, b - a) if frozen and b > a else None,
+        late_ratio=ratio(d - c, b - a) if frozen and b > a else None,
         perplexity_mark=mark.heldout_perplexity,
-        perplexity_above_best=_ratio(above, heldout.best.value) if heldout.best else None,
+        perplexity_above_best=ratio(above, heldout.best.value) if heldout.best else None,
     )
 
 
@@ -395,26 +395,27 @@ def _cost(record: Record, p: PassTable) -> Cost:
     seconds = p.training_seconds
     return Cost(
         trained_parameters=p.trained_parameters,
-        trained_share=_ratio(p.trained_parameters, total),
+        trained_share=ratio(p.trained_parameters, total),
         touched_parameters=p.touched_tensor_parameters,
-        touched_share=_ratio(p.touched_tensor_parameters, total),
+        touched_share=ratio(p.touched_tensor_parameters, total),
         trained_tokens=p.trained_tokens,
         training_seconds=seconds,
-        tokens_per_second=_ratio(p.trained_tokens, seconds),
-        wall_seconds=_between(p.started, p.ended),
+        tokens_per_second=ratio(p.trained_tokens, seconds),
+        wall_seconds=wall_seconds(p),
         memory_bytes_peak=p.memory_bytes_peak,
         memory_bytes_estimated=p.memory_bytes_estimated or None,
     )
 
 
-def _between(started: str, ended: str | None) -> float | None:
-    """Seconds from one time of the record to another."""
+def wall_seconds(p: PassTable) -> float | None:
+    """Seconds from a pass's start to its end; None before that."""
     try:
-        taken = datetime.fromisoformat(ended or "") - datetime.fromisoformat(started)
+        taken = datetime.fromisoformat(p.ended or "") - datetime.fromisoformat(p.started)
     except (ValueError, TypeError):  # no time, or one with a zone and one without
         return None
     return round(taken.total_seconds(), 3)
 
 
-def _ratio(part: float | None, whole: float | None) -> float | None:
+def ratio(part: float | None, whole: float | None) -> float | None:
+    """A share; None where either is not known, or the whole is nothing."""
     return None if part is None or not whole else part / whole

@@ -7,9 +7,9 @@ import io
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
+from engine.analysis import wall_seconds
 from engine.heads import CLASSES
 from engine.printable import printable
 from engine.report.words import NOT_KNOWN, Code, figure, grouped, markdown, percent
@@ -194,7 +194,7 @@ def _figures(columns: list[Column]) -> list[_Figure]:
         _Figure("spreading", "spreading columns", lambda c: c.pass_ and c.pass_.spreading, _indices),
         _Figure("trained_parameters", "trained parameters", lambda c: c.pass_ and c.pass_.trained_parameters, grouped),
         _Figure("trained_tokens", "trained tokens", lambda c: c.pass_ and c.pass_.trained_tokens, grouped),
-        _Figure("seconds", "seconds", _seconds, lambda v: grouped(round(v))),
+        _Figure("seconds", "seconds", lambda c: c.pass_ and wall_seconds(c.pass_), lambda v: grouped(round(v))),
         _Figure(
             "memory_bytes_peak",
             "peak memory (GB)",
@@ -258,16 +258,6 @@ def _drifting(zone: str) -> Callable[[Column], dict[str, Any]]:
 
 def _worst(zone: str) -> Callable[[Column], dict[str, Any]]:
     return lambda c: {"drift": _drift(zone, "worst")(c), "head": _drift(zone, "worst_head")(c)}
-
-
-def _seconds(c: Column) -> float | None:
-    if c.pass_ is None or c.pass_.ended is None:
-        return None
-    try:
-        taken = datetime.fromisoformat(c.pass_.ended) - datetime.fromisoformat(c.pass_.started)
-    except (ValueError, TypeError):
-        return None
-    return round(taken.total_seconds(), 3)
 
 
 def _written(name: str) -> Callable[[Column], dict[str, float | None]]:

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from engine.analysis import analyse
+from engine.analysis import analyse, ratio
 from engine.paper import beside
 from engine.report.material import Material, after, best_check, targets_of
 from engine.report.working import targets_by_head
@@ -31,7 +31,7 @@ def _derived(m: Material) -> dict[str, Any]:
         "uniform_bos_mass": stock.uniform() if stock and stock.texts else None,
         "healthy": {stage: table.counts.get("healthy") for stage, table in m.record.diagnosis.items()},
         "shares": {
-            stage: {name: _ratio(count, m.heads) for name, count in table.counts.items()}
+            stage: {name: ratio(count, m.heads) for name, count in table.counts.items()}
             for stage, table in m.record.diagnosis.items()
         },
         "standing_passes": [p.number for p in m.record.standing],
@@ -52,11 +52,11 @@ def _pass(m: Material, p: PassTable) -> dict[str, Any]:
         "at_step": now.step,
         "woken": now.woken,
         "heldout_perplexity": now.perplexity,
-        "heldout_ratio_to_stock": _ratio(now.perplexity, p.heldout_perplexity_stock),
+        "heldout_ratio_to_stock": ratio(now.perplexity, p.heldout_perplexity_stock),
         "best_checked_step": best.step if best else None,
         "working_gained": _less(p.ablation_loss_after, p.ablation_loss_stock),
         "tokens_per_step": p.length * p.micro_batch * p.accumulate,
-        "trained_share": _ratio(p.trained_parameters, m.record.patient.parameters) if m.record.patient else None,
+        "trained_share": ratio(p.trained_parameters, m.record.patient.parameters) if m.record.patient else None,
         "zones": _zones(m, p),
         "frozen_unchanged": p.frozen_sha256_after == p.frozen_sha256_before if compared else None,
         "drift": now.drift.model_dump() if now.drift else None,
@@ -71,10 +71,6 @@ def _zones(m: Material, p: PassTable) -> dict[str, int] | None:
         return None
     targets, frozen, outside = zones(targets_of(p), Model(m.record.patient.n_layers, m.record.patient.n_heads))
     return {"targets": len(targets), "in_band_frozen": len(frozen), "outside": len(outside)}
-
-
-def _ratio(part: float | None, whole: float) -> float | None:
-    return part / whole if part is not None and whole else None
 
 
 def _less(a: float | None, b: float) -> float | None:
