@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from engine.analysis import analyse, ratio
+from engine.analysis import PassAnalysis, analyse, ratio
 from engine.paper import beside
 from engine.report.material import Material, after, best_check, targets_of
 from engine.report.working import targets_by_head
@@ -18,10 +18,20 @@ FORMAT = "headsurgeon-report-1"
 
 
 def report_json(m: Material) -> str:
-    """Record and derived figures; a number that is not finite, as another hand might write one, is null."""
-    told = {"format": FORMAT, "record": m.record.model_dump(by_alias=True), "derived": _derived(m)}
+    """Record and derived figures."""
+    return json_text({"format": FORMAT, "record": m.record.model_dump(by_alias=True), "derived": _derived(m)})
+
+
+def json_text(told: dict[str, Any]) -> str:
+    """An object as JSON; a number that is not finite, as another hand might write one, is null."""
     plain = json.loads(json.dumps(told, default=str), parse_constant=lambda _: None)
     return json.dumps(plain, allow_nan=False, indent=1) + "\n"
+
+
+def analysis_told(found: PassAnalysis) -> dict[str, Any]:
+    """Everything worked out of a pass, the reading of its phases with it."""
+    told = asdict(found)
+    return {**told, "phases": {**told["phases"], "reading": found.phases.reading}}
 
 
 def _derived(m: Material) -> dict[str, Any]:
@@ -46,7 +56,7 @@ def _derived(m: Material) -> dict[str, Any]:
 def _pass(m: Material, p: PassTable) -> dict[str, Any]:
     """What a pass has come to, finished or not."""
     now, best = after(p), best_check(p)
-    compared, found = p.frozen_sha256_after is not None, analyse(m.record, p)
+    compared = p.frozen_sha256_after is not None
     return {
         "number": p.number,
         "at_step": now.step,
@@ -61,7 +71,7 @@ def _pass(m: Material, p: PassTable) -> dict[str, Any]:
         "frozen_unchanged": p.frozen_sha256_after == p.frozen_sha256_before if compared else None,
         "drift": now.drift.model_dump() if now.drift else None,
         "drift_training": now.drift_training.model_dump() if now.drift_training else None,
-        "analysis": {**asdict(found), "phases": {**asdict(found.phases), "reading": found.phases.reading}},
+        "analysis": analysis_told(analyse(m.record, p)),
         "targets": [{**asdict(target), "head": str(target.head)} for target in targets_by_head(m, p)],
     }
 

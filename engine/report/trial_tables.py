@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
@@ -12,6 +11,7 @@ from engine.arms_told import extremes, findings
 from engine.figures import Run
 from engine.paper import beside
 from engine.report.material import targets_of
+from engine.report.plain import analysis_told, json_text
 from engine.report.tables import FIGURES, ZONES, check_rows, csv_text, shown, yes
 from engine.report.trial_material import TrialMaterial
 from engine.report.trial_settings import differing
@@ -88,7 +88,7 @@ def _outcome(run: Run) -> str:
 
 
 def trial_json(m: TrialMaterial) -> str:
-    """Records and everything worked out of them; a number that is not finite is null."""
+    """Records and everything worked out of them."""
     told = {
         "format": FORMAT,
         "title": m.title,
@@ -107,8 +107,7 @@ def trial_json(m: TrialMaterial) -> str:
         "paper": {x.record.session.id: [asdict(group) for group in beside(x.record)] for x in m.materials},
         "records": [x.record.model_dump(by_alias=True) for x in m.materials],
     }
-    plain = json.loads(json.dumps(told, default=str), parse_constant=lambda _: None)
-    return json.dumps(plain, allow_nan=False, indent=1) + "\n"
+    return json_text(told)
 
 
 def _arm(m: TrialMaterial, arm: Arm) -> dict[str, Any]:
@@ -122,15 +121,8 @@ def _arm(m: TrialMaterial, arm: Arm) -> dict[str, Any]:
         "outcomes": [run.pass_.outcome if run.pass_ else None for run in arm.runs],
         "figures": {figure.key: vars(of_arm(figure, arm)) for figure in figures_of(m.arms)},
         "findings": phrases.get(arm.label, []),
-        "analysis": [_analysis(run) for run in arm.runs],
+        "analysis": [analysis_told(run.found) if run.found else None for run in arm.runs],
     }
-
-
-def _analysis(run: Run) -> dict[str, Any] | None:
-    if run.found is None:
-        return None
-    found = asdict(run.found)
-    return {**found, "phases": {**found["phases"], "reading": run.found.phases.reading}}
 
 
 def _differs(m: TrialMaterial, number: int) -> dict[str, dict[str, Any]]:
