@@ -8,6 +8,7 @@ pass was worth it is for whoever reads them.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -339,18 +340,18 @@ def _zone_curve(zone: Zone, p: PassTable, on_stock: bool, t: Thresholds) -> Zone
 
 
 def _columns(p: PassTable, t: Thresholds) -> tuple[ColumnTrend, ...]:
-    indices = sorted({index for check in p.check for index in map(_index, check.columns) if index is not None})
     out = []
-    for index in indices:
+    for index in column_indices(p):
         curve = trajectory(((c.step, c.columns.get(f"H{index}")) for c in p.check), DRIFT_TOLERANCE * t.spread)
         if curve:
             out.append(ColumnTrend(index, curve, curve.change > t.spread))
     return tuple(out)
 
 
-def _index(name: str) -> int | None:
-    """5 of ``H5``."""
-    return int(name[1:]) if name[:1] == "H" and name[1:].isascii() and name[1:].isdigit() else None
+def column_indices(p: PassTable) -> list[int]:
+    """Head indices whose columns the checks tell of: 5 of ``H5``."""
+    named = {name for check in p.check for name, mean in check.columns.items() if math.isfinite(mean)}
+    return sorted(int(name[1:]) for name in named if re.fullmatch("H(0|[1-9][0-9]*)", name))
 
 
 def _phases(p: PassTable, heldout: Heldout, t: Thresholds) -> Phases:
