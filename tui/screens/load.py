@@ -393,10 +393,8 @@ def session_line(past: Past, live: bool, width: int) -> Line:
     if healthy:
         healthy += f"/{past.heads}"
     name = plain(past.patient).rstrip("/").rsplit("/", 1)[-1]
-    text = columns(width, past.session.id, name, state, healthy, past.updated)
-    at = text.index(f" {state:<11}")
     style = "$warm" if state in ("interrupted", "failed") else STRONG if running else ""
-    return line(text[:at], (text[at : at + 12], style), text[at + 12 :])
+    return _styled(columns(width, past.session.id, name, state, healthy, past.updated), state, style)
 
 
 def trial_line(past: PastTrial, live: bool, width: int) -> Line:
@@ -404,9 +402,13 @@ def trial_line(past: PastTrial, live: bool, width: int) -> Line:
     state = "running" if live else "done" if past.done == past.runs else "failed" if past.failed else "interrupted"
     name = plain(past.patient).rstrip("/").rsplit("/", 1)[-1]
     counts = f"{past.done}/{past.runs} in {past.arms} arm{'s' * (past.arms != 1)}"
-    text = columns(width, f"▸ {past.title}", name, state, counts, past.updated)
-    at = text.index(f" {state:<11}")
     style = STRONG if live else "" if state == "done" else "$warm"
+    return _styled(columns(width, f"▸ {past.title}", name, state, counts, past.updated), state, style)
+
+
+def _styled(text: str, state: str, style: str) -> Line:
+    """A row with its state in a style."""
+    at = text.index(f" {state:<11}")
     return line(text[:at], (text[at : at + 12], style), text[at + 12 :])
 
 
