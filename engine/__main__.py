@@ -52,9 +52,9 @@ def open_app(*, demo: bool = False, session: Path | None = None, root: Path | No
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # the app draws on stderr
         raise InputError("the app needs a terminal; without one use diagnose, operate, report … (see --help)")
     if session is not None:
-        from engine.session import PROTOCOL, open_session
+        from engine.session import is_trial, open_session
 
-        session = session.resolve() if (session / PROTOCOL).is_file() else open_session(session).folder
+        session = session.resolve() if is_trial(session) else open_session(session).folder
     from tui.app import run as run_app
 
     return run_app(demo=demo, session=session, root=root)

@@ -8,6 +8,7 @@ pass was worth it is for whoever reads them.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -270,7 +271,7 @@ def _classes(record: Record, p: PassTable) -> Classes | None:
 
 def _standing_before(record: Record, p: PassTable) -> list[PassTable]:
     """Passes that were in the model when this one began, as far as the record still tells."""
-    return [q for q in record.passes if q.number < p.number and q.ended is not None and q.outcome != "undone"]
+    return [q for q in record.standing if q.number < p.number]
 
 
 def _on_stock(record: Record, p: PassTable) -> bool:
@@ -339,18 +340,18 @@ def _zone_curve(zone: Zone, p: PassTable, on_stock: bool, t: Thresholds) -> Zone
 
 
 def _columns(p: PassTable, t: Thresholds) -> tuple[ColumnTrend, ...]:
-    indices = sorted({index for check in p.check for index in map(_index, check.columns) if index is not None})
     out = []
-    for index in indices:
+    for index in column_indices(p):
         curve = trajectory(((c.step, c.columns.get(f"H{index}")) for c in p.check), DRIFT_TOLERANCE * t.spread)
         if curve:
             out.append(ColumnTrend(index, curve, curve.change > t.spread))
     return tuple(out)
 
 
-def _index(name: str) -> int | None:
-    """5 of ``H5``."""
-    return int(name[1:]) if name[:1] == "H" and name[1:].isascii() and name[1:].isdigit() else None
+def column_indices(p: PassTable) -> list[int]:
+    """Head indices whose columns the checks tell of: 5 of ``H5``."""
+    named = {name for check in p.check for name, mean in check.columns.items() if math.isfinite(mean)}
+    return sorted(int(name[1:]) for name in named if re.fullmatch("H(0|[1-9][0-9]*)", name))
 
 
 def _phases(p: PassTable, heldout: Heldout, t: Thresholds) -> Phases:
@@ -374,16 +375,16 @@ def _phases(p: PassTable, heldout: Heldout, t: Thresholds) -> Phases:
         outside_mark=a,
         outside_last=b,
         outside_change=b - a,
-        early_share=_ratio(a, b),
+        early_share=ratio(a, b),
         best=best.step if best else None,
-        best_share=_ratio(best.drift.outside.mean, b) if best else None,
+        best_share=ratio(best.drift.outside.mean, b) if best else None,
         in_band_heads=frozen,
         in_band_mark=c if frozen else None,
         in_band_last=d if frozen else None,
         in_band_change=d - c if frozen else None,
-        late_ratio=_ratio(d - c, b - a) if frozen and b > a else None,
+        late_ratio=ratio(d - c, b - a) if frozen and b > a else None,
         perplexity_mark=mark.heldout_perplexity,
-        perplexity_above_best=_ratio(above, heldout.best.value) if heldout.best else None,
+        perplexity_above_best=ratio(above, heldout.best.value) if heldout.best else None,
     )
 
 
@@ -395,26 +396,27 @@ def _cost(record: Record, p: PassTable) -> Cost:
     seconds = p.training_seconds
     return Cost(
         trained_parameters=p.trained_parameters,
-        trained_share=_ratio(p.trained_parameters, total),
+        trained_share=ratio(p.trained_parameters, total),
         touched_parameters=p.touched_tensor_parameters,
-        touched_share=_ratio(p.touched_tensor_parameters, total),
+        touched_share=ratio(p.touched_tensor_parameters, total),
         trained_tokens=p.trained_tokens,
         training_seconds=seconds,
-        tokens_per_second=_ratio(p.trained_tokens, seconds),
-        wall_seconds=_between(p.started, p.ended),
+        tokens_per_second=ratio(p.trained_tokens, seconds),
+        wall_seconds=wall_seconds(p),
         memory_bytes_peak=p.memory_bytes_peak,
         memory_bytes_estimated=p.memory_bytes_estimated or None,
     )
 
 
-def _between(started: str, ended: str | None) -> float | None:
-    """Seconds from one time of the record to another."""
+def wall_seconds(p: PassTable) -> float | None:
+    """Seconds from a pass's start to its end; None before that."""
     try:
-        taken = datetime.fromisoformat(ended or "") - datetime.fromisoformat(started)
+        taken = datetime.fromisoformat(p.ended or "") - datetime.fromisoformat(p.started)
     except (ValueError, TypeError):  # no time, or one with a zone and one without
         return None
     return round(taken.total_seconds(), 3)
 
 
-def _ratio(part: float | None, whole: float | None) -> float | None:
+def ratio(part: float | None, whole: float | None) -> float | None:
+    """A share; None where either is not known, or the whole is nothing."""
     return None if part is None or not whole else part / whole

@@ -10,7 +10,9 @@ from engine.arms import Arm, Spread, comparable, of_arm, spread
 from engine.figures import FIGURES, Figure
 from engine.report.words import NOT_KNOWN, grouped
 
-_BY_KEY = {made.key: made for made in FIGURES}
+BY_KEY = {made.key: made for made in FIGURES}
+PERPLEXITY = Figure("perplexity", "", "held-out perplexity", lambda run: None, 2)
+"""Of any text."""
 TIES = 3
 """So many arms that stand first together are named."""
 
@@ -27,6 +29,18 @@ def told(figure: Figure, found: Spread) -> str:
     if found.sd is None or alike:
         return plain(figure, found.mean, digits) + some
     return f"{plain(figure, found.mean, digits)} ± {plain(figure, found.sd, digits)}{some}"
+
+
+def words_of(key: str, arm: Arm) -> str:
+    """An arm's figure in words."""
+    return told(BY_KEY[key], of_arm(BY_KEY[key], arm))
+
+
+def range_of(found: Spread) -> str:
+    """A perplexity that is the same in all, or its range."""
+    if found.low is None or found.high is None:
+        return NOT_KNOWN
+    return f"{found.low:.2f}" if found.high - found.low < 0.005 else f"{found.low:.2f} to {found.high:.2f}"
 
 
 def plain(figure: Figure, value: float | None, digits: int) -> str:
@@ -49,7 +63,7 @@ def findings(arms: Sequence[Arm]) -> list[tuple[Arm, list[str]]]:
 
 def _phrases(arm: Arm) -> list[str]:
     def words(key: str) -> str:
-        return told(_BY_KEY[key], of_arm(_BY_KEY[key], arm))
+        return words_of(key, arm)
 
     out = [f"{words('woken_at_cut')} of {words('targets')} targets woken at the cut, {words('woken')} after training"]
     out.append(f"working {words('working_stock')} → {words('working_after')} nats")
@@ -66,8 +80,8 @@ def of_curves(arm: Arm) -> list[str]:
     """How an arm's curves end and what its drift says; none before the first check."""
     if not checked(arm):
         return []
-    sank = of_arm(_BY_KEY["sank_again"], arm)
-    again = [f"at least {told(_BY_KEY['sank_again'], sank)} sank again"] if sank.high else []
+    sank = of_arm(BY_KEY["sank_again"], arm).high
+    again = [f"at least {words_of('sank_again', arm)} sank again"] if sank else []
     return [ending(arm), *again, reading(arm)]
 
 
@@ -86,9 +100,7 @@ def crossing(arm: Arm) -> str:
 
 def best(arm: Arm) -> str:
     """The best check's perplexity and where it lies."""
-    lowest, step = of_arm(_BY_KEY["best"], arm), of_arm(_BY_KEY["best_step"], arm)
-    planned = told(_BY_KEY["steps_planned"], of_arm(_BY_KEY["steps_planned"], arm))
-    return f"best {told(_BY_KEY['best'], lowest)} at step {told(_BY_KEY['best_step'], step)} of {planned}"
+    return f"best {words_of('best', arm)} at step {words_of('best_step', arm)} of {words_of('steps_planned', arm)}"
 
 
 def ending(arm: Arm) -> str:
@@ -142,7 +154,7 @@ def extremes(arms: Sequence[Arm]) -> list[Extreme]:
     for label, key, way in _ORDERED:
         if key in ("heldout_after", "working_after") and not comparable(done):
             continue
-        figure = _BY_KEY[key]
+        figure = BY_KEY[key]
         found = {id(arm): of_arm(figure, arm) for arm in done}
         ranked = sorted(
             (arm for arm in done if found[id(arm)].mean is not None),

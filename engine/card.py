@@ -36,7 +36,7 @@ def card(record: Record, license_: str = "") -> str:
             ]
         ),
         Facts([*_patient(record), *_heads(m), ("session", [Code(record.session.id)]), *_versions(record)]),
-        *(block for p in m.standing for block in _pass(m, p)),
+        *(block for p in m.record.standing for block in _pass(m, p)),
         *_way_back("SESSION", ["SESSION is the folder of the session ", Code(record.session.id), "."]),
     ]
     return _front_matter(record.session.model, license_) + markdown_of(blocks)
@@ -141,7 +141,7 @@ def _patient(record: Record) -> list[tuple[str, Text]]:
 
 def _heads(m: Material) -> list[tuple[str, Text]]:
     """Healthy heads before and, by the last standing pass, after."""
-    stages = ["stock", *(f"pass-{p.number}" for p in m.standing)]
+    stages = ["stock", *(f"pass-{p.number}" for p in m.record.standing)]
     found = [m.record.diagnosis[stage].counts for stage in stages if stage in m.record.diagnosis]
     if len(found) < 2:
         return []

@@ -189,8 +189,8 @@ def report(
     """Write a report of a session, or of several side by side: Markdown, HTML, LaTeX, JSON, CSV, SVG."""
     from engine.report import write_report
     from engine.report.trial import write_trial_report
-    from engine.session import open_session
-    from engine.trial import is_trial, open_trial, recorded
+    from engine.session import is_trial, open_session
+    from engine.trial import open_trial, recorded
 
     if len(folders) == 1 and not is_trial(folders[0]):
         written = write_report(open_session(folders[0]), to)

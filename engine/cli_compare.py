@@ -17,7 +17,8 @@ Folder = Annotated[Path, typer.Argument(help="a session's or a trial's folder", 
 @app.command()
 def verify(session: Folder, as_json: Json = False) -> None:
     """Compute a record's figures anew where that needs no model, and say which hold; exit code 1 if one does not."""
-    from engine.trial import is_trial, recorded
+    from engine.session import is_trial
+    from engine.trial import recorded
     from engine.verify import verify as replay
     from engine.verify import verify_json, verify_text
 

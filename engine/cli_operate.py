@@ -73,7 +73,7 @@ def operate(
     root: Root = None,
 ) -> None:
     """Diagnose, operate, diagnose again; leaves a session folder, or one with a session for each arm of a plan."""
-    from engine.protocol import find_protocol, read_protocol, runs_of
+    from engine.protocol import Run, find_protocol, read_protocol, runs_of
     from engine.trial import check_targets
 
     given: dict[str, Any] = {
@@ -104,9 +104,8 @@ def operate(
     if targets is not None:
         if not model:
             raise InputError("name the patient: `demo`, a local folder, a .gguf file or a hub name")
-        _operate(
-            model, [_one_pass(model, targets, corpus, given)], texts, device, dtype, 42 if seed is None else seed, root
-        )
+        plans = [_one_pass(model, targets, corpus, given)]
+        _operate(Run("", "", 42 if seed is None else seed, model, dtype, texts, plans), device, root)
         return
     protocol = read_protocol(find_protocol(str(plan)), model)
     runs = runs_of(
@@ -114,8 +113,7 @@ def operate(
     )  # fmt: skip
     check_targets(runs, {name: _shape(name) for name in dict.fromkeys(run.model for run in runs)})
     if protocol.single:
-        run = runs[0]
-        _operate(run.model, run.plans, run.texts, device, run.dtype, run.seed, root)
+        _operate(runs[0], device, root)
     else:
         _carry_out(_begin(protocol, runs, device, root))
 
@@ -145,27 +143,15 @@ def _shape(model: str) -> tuple[int, int]:
     return anatomy.n_layers, anatomy.n_heads
 
 
-def _operate(model: str, plans: list[Plan], texts: str, device: str, dtype: str, seed: int, root: Path | None) -> None:
-    from engine import events
-    from engine.nn.corpus import check_sources
-    from engine.nn.load import find
+def _operate(run: Run, device: str, root: Path | None) -> None:
+    from engine.nn.trials import check_runs
     from engine.nn.worker import Worker
-    from engine.probes import read_probes
     from engine.session import create_session, sessions_root
     from engine.show import entry_line
-    from engine.sources import whole_path
-    from engine.trial import anywhere
+    from engine.trial import made_whole, request
 
-    find(model)
-    read_probes(texts)
-    for plan in plans:
-        check_sources(plan)
-    request = events.Created(
-        session="", model=model if model == "demo" else whole_path(model), device=device, dtype=dtype,
-        texts=whole_path(texts), seed=seed,
-        plans=[anywhere(plan).model_dump() for plan in plans],
-    )  # fmt: skip
-    session = create_session(sessions_root(root), request)
+    check_runs([run])
+    session = create_session(sessions_root(root), request(made_whole(run), device))
     with session.held():
         worker = Worker(session, _printer(entry_line))
         try:
@@ -251,9 +237,9 @@ def resume(
 ) -> None:
     """Go on with a session, or with a protocol's arms, from the last saved state."""
     from engine.nn.worker import carry_out
-    from engine.session import open_session
+    from engine.session import is_trial, open_session
     from engine.show import entry_line
-    from engine.trial import is_trial, open_trial
+    from engine.trial import open_trial
 
     values: dict[str, Any] = {} if micro_batch is None else {"micro_batch": micro_batch}
     if checkpointing:
@@ -287,8 +273,8 @@ def worker(session: SessionFolder) -> None:
     """Own a session's patient and serve the screen, or carry a protocol out (started by the app)."""
     from engine.nn.trials import work as work_trial
     from engine.nn.worker import work
-    from engine.session import open_session
-    from engine.trial import is_trial, open_trial
+    from engine.session import is_trial, open_session
+    from engine.trial import open_trial
 
     if is_trial(session):
         work_trial(open_trial(session))

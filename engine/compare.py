@@ -7,13 +7,13 @@ import io
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
+from engine.analysis import wall_seconds
 from engine.heads import CLASSES
 from engine.printable import printable
 from engine.report.words import NOT_KNOWN, Code, figure, grouped, markdown, percent
-from engine.tables import CorpusTable, DriftTable, PassTable, Record
+from engine.tables import DriftTable, PassTable, Record
 
 WIDTH = 80
 LABEL = 26
@@ -96,8 +96,7 @@ def column_names(records: Sequence[Record]) -> list[str]:
 def _columns(record: Record, name: str, all_passes: bool) -> list[Column]:
     if all_passes and record.passes:
         return [Column(record, p, f"{name} pass {p.number}") for p in record.passes]
-    standing = [p for p in record.passes if p.ended is not None and p.outcome != "undone"]
-    last = next(reversed(standing or record.passes), None)
+    last = next(reversed(record.standing or record.passes), None)
     return [Column(record, last, name)]
 
 
@@ -122,9 +121,7 @@ def _settings() -> list[_Figure]:
         return len(c.pass_.target_heads) if c.pass_ else None
 
     def corpus(c: Column) -> list[str] | None:
-        if c.pass_ is None:
-            return None
-        return [_source(s) if s.repeat == 1 else f"{_source(s)}@{s.repeat}" for s in c.pass_.corpus]
+        return [s.written for s in c.pass_.corpus] if c.pass_ else None
 
     def patient(c: Column) -> str:
         weights = c.record.patient.weights_sha256[:12] if c.record.patient else ""
@@ -197,7 +194,7 @@ def _figures(columns: list[Column]) -> list[_Figure]:
         _Figure("spreading", "spreading columns", lambda c: c.pass_ and c.pass_.spreading, _indices),
         _Figure("trained_parameters", "trained parameters", lambda c: c.pass_ and c.pass_.trained_parameters, grouped),
         _Figure("trained_tokens", "trained tokens", lambda c: c.pass_ and c.pass_.trained_tokens, grouped),
-        _Figure("seconds", "seconds", _seconds, lambda v: grouped(round(v))),
+        _Figure("seconds", "seconds", lambda c: c.pass_ and wall_seconds(c.pass_), lambda v: grouped(round(v))),
         _Figure(
             "memory_bytes_peak",
             "peak memory (GB)",
@@ -263,16 +260,6 @@ def _worst(zone: str) -> Callable[[Column], dict[str, Any]]:
     return lambda c: {"drift": _drift(zone, "worst")(c), "head": _drift(zone, "worst_head")(c)}
 
 
-def _seconds(c: Column) -> float | None:
-    if c.pass_ is None or c.pass_.ended is None:
-        return None
-    try:
-        taken = datetime.fromisoformat(c.pass_.ended) - datetime.fromisoformat(c.pass_.started)
-    except (ValueError, TypeError):
-        return None
-    return round(taken.total_seconds(), 3)
-
-
 def _written(name: str) -> Callable[[Column], dict[str, float | None]]:
     def value(c: Column) -> dict[str, float | None]:
         stages = {"stock": "stock", "after": f"pass-{c.pass_.number}" if c.pass_ else ""}
@@ -315,8 +302,8 @@ def _notes(columns: list[Column]) -> list[str]:
     notes = []
     if _differ([(c.record.session.model, _weights(c)) for c in columns]):
         notes.append("The patients differ: their figures stand on different models.")
-    read = [[(_source(s), s.sha256) for s in p.corpus] for p in passes]
-    held = [[(_source(s), s.heldout_documents, s.heldout_tokens) for s in p.corpus] for p in passes]
+    read = [[(s.name, s.sha256) for s in p.corpus] for p in passes]
+    held = [[(s.name, s.heldout_documents, s.heldout_tokens) for s in p.corpus] for p in passes]
     if _differ(read) and _differ([(part, p.heldout_perplexity_stock) for part, p in zip(held, passes, strict=True)]):
         notes.append("The corpora differ: the perplexities are on different texts, and so is what heads are worth.")
     elif _differ([(p.length, p.heldout_share, p.heldout_samples) for p in passes]):
@@ -329,11 +316,6 @@ def _notes(columns: list[Column]) -> list[str]:
     if _differ([c.record.thresholds for c in columns if c.record.thresholds]):
         notes.append("The thresholds differ: the classes mean different things.")
     return notes
-
-
-def _source(s: CorpusTable) -> str:
-    """A source without its repeat count."""
-    return s.source.removesuffix(f"@{s.repeat}")
 
 
 def _weights(c: Column) -> str:

@@ -57,6 +57,11 @@ def column_means(before: Rows, after: Rows, untouched: Heads) -> list[float | No
     return columns
 
 
+def named_columns(means: Iterable[float | None]) -> dict[str, float]:
+    """Column means by name, ``H5``, as the record keeps them: without the columns that have none."""
+    return {f"H{i}": mean for i, mean in enumerate(means) if mean is not None}
+
+
 def spreading(first: list[float | None], last: list[float | None], t: Thresholds) -> list[int]:
     """Head indices whose mean |delta| rose by more than the threshold between two checks."""
     return [

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from engine.analysis import PassAnalysis, Stages
 from engine.heads import CLASSES
-from engine.tables import CorpusTable, PassTable, Record
+from engine.tables import PassTable, Record
 
 Group = Literal["heads", "held-out perplexity", "drift", "writing", "cost"]
 GROUPS: tuple[Group, ...] = ("heads", "held-out perplexity", "drift", "writing", "cost")
@@ -72,16 +72,11 @@ def texts_of(run: Run) -> dict[str, Stages]:
     if p is None or run.found is None:
         return out
     if len(p.corpus) == 1:
-        out[f"{source_name(p.corpus[0])} (held out)"] = run.found.heldout.stages
+        out[f"{p.corpus[0].name} (held out)"] = run.found.heldout.stages
     for name, stock in p.heldout_sources_stock.items() if len(p.corpus) > 1 else ():
         cut, after = ((side or {}).get(name) for side in (p.heldout_sources_cut, p.heldout_sources_after))
         out[f"{name} (held out)"] = Stages(stock, cut, after)
     return out | run.found.watched
-
-
-def source_name(source: CorpusTable) -> str:
-    """A source without its repeat count."""
-    return source.source.removesuffix(f"@{source.repeat}")
 
 
 def _pass(name: str) -> Callable[[Run], float | None]:

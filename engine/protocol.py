@@ -104,6 +104,10 @@ class Protocol(BaseModel):
         """Whether one session is all that comes of it."""
         return not self.arm and len(self.seeds) < 2
 
+    def told(self, arm: ArmTable, written: str) -> str:
+        """A name or targets of an arm as they are told: with the column, or n where it stands for each."""
+        return written.replace(COLUMN, "n" if arm.each_column else str(self.column))
+
 
 @dataclass(frozen=True)
 class Run:
@@ -279,12 +283,7 @@ def _slug(name: str) -> str:
 
 def told_of(protocol: Protocol) -> Iterator[tuple[str, str]]:
     """What a list of protocols tells of one, as label and text."""
-    arms = [
-        f"{arm.name.replace(COLUMN, 'n')} for each column n"
-        if arm.each_column
-        else arm.name.replace(COLUMN, str(protocol.column))
-        for arm in protocol.arms
-    ]
+    arms = [protocol.told(arm, arm.name) + " for each column n" * arm.each_column for arm in protocol.arms]
     yield "question", " ".join(protocol.question.split())
     yield "arms", ", ".join(arms)
     if protocol.seeds:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from engine import __version__, events
 from engine.chart import Chart, PassChart
+from engine.drift import named_columns
 from engine.errors import InputError
 from engine.files import write_text
 from engine.generation import averages, by_category
@@ -197,7 +198,7 @@ def _check(check: events.Check, targets: list[Head]) -> CheckTable:
         sink_mass=_mean_of(check.sink_mass, targets),
         drift=DriftTable(**asdict(check.drift)),
         drift_training=DriftTable(**asdict(check.drift_training)),
-        columns={f"H{i}": mean for i, mean in enumerate(check.columns) if mean is not None},
+        columns=named_columns(check.columns),
         best=check.best,
     )
 

@@ -35,8 +35,13 @@ class Session:
     @property
     def id(self) -> str:
         """The folder's name; of a trial's session with the trial's before it."""
-        above = self.folder.parent
-        return f"{above.name}/{self.folder.name}" if (above / PROTOCOL).is_file() else self.folder.name
+        trial = self.trial
+        return f"{trial.name}/{self.folder.name}" if trial else self.folder.name
+
+    @property
+    def trial(self) -> Path | None:
+        """The folder of the trial that it belongs to."""
+        return self.folder.parent if is_trial(self.folder.parent) else None
 
     @property
     def record(self) -> Path:
@@ -125,6 +130,11 @@ class Session:
             )
 
 
+def is_trial(folder: Path) -> bool:
+    """Whether a folder holds a trial rather than a session."""
+    return (folder / PROTOCOL).is_file()
+
+
 def _lock(file: TextIO) -> bool:
     """Take the lock if no other process holds it. ``holder`` looks by holding it for an instant itself,
     so one refusal says nothing yet."""
@@ -191,6 +201,6 @@ def list_sessions(root: Path) -> list[Session]:
     if not root.is_dir():
         return []
     folders = list(root.iterdir())
-    folders += [inner for f in folders if (f / PROTOCOL).is_file() for inner in f.iterdir()]
+    folders += [inner for f in folders if is_trial(f) for inner in f.iterdir()]
     found = [Session(f.resolve()) for f in folders if (f / "journal.jsonl").exists() or (f / "session.toml").exists()]
     return sorted(found, key=lambda s: s.id, reverse=True)

@@ -7,12 +7,12 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from engine.arms import Arm, PatientRow, Spread, TextMatrix, arms_of, figures_of, of_arm, patients_of, text_matrix
-from engine.arms_told import extremes, findings, told
+from engine.arms import Arm, PatientRow, TextMatrix, arms_of, figures_of, of_arm, patients_of, text_matrix
+from engine.arms_told import PERPLEXITY, extremes, findings, range_of, told
 from engine.figures import GROUPS, Figure
 from engine.heads import CLASSES
 from engine.printable import printable
-from engine.report.words import NOT_KNOWN, percent
+from engine.report.words import percent
 from engine.tables import Record
 
 WIDTH = 80
@@ -121,26 +121,15 @@ def _values(figure: Figure, arms: list[Arm]) -> set[float | None]:
     return {figure.of(run) for arm in arms for run in arm.runs}
 
 
-_PERPLEXITY = Figure("perplexity", "", "held-out perplexity", lambda run: None, 2)
-
-
 def _matrix(found: TextMatrix) -> str:
     if len(found.texts) < 2:
         return ""
     head = ["perplexity after, of", *map(short, found.texts)]
-    rows = [["stock", *map(_alike, found.stock)]]
+    rows = [["stock", *map(range_of, found.stock)]]
     rows += [
-        [arm.label, *(told(_PERPLEXITY, cell) if cell.n else NOT_KNOWN for cell in row)]
-        for arm, row in zip(found.arms, found.after, strict=True)
+        [arm.label, *(told(PERPLEXITY, cell) for cell in row)] for arm, row in zip(found.arms, found.after, strict=True)
     ]
     return table_text(head, rows)
-
-
-def _alike(found: Spread) -> str:
-    """A figure that is the same in all, or its range."""
-    if found.low is None or found.high is None:
-        return NOT_KNOWN
-    return f"{found.low:.2f}" if found.high - found.low < 0.005 else f"{found.low:.2f} to {found.high:.2f}"
 
 
 def short(text: str) -> str:

@@ -135,6 +135,16 @@ class CorpusTable(_Table):
     broken_first: list[str] = Field(default_factory=list)
     encoding_errors: int = 0
 
+    @property
+    def name(self) -> str:
+        """The source without its repeat count."""
+        return self.source.removesuffix(f"@{self.repeat}")
+
+    @property
+    def written(self) -> str:
+        """The source as a plan has it: with its repeat count, where it is read more than once."""
+        return self.name if self.repeat == 1 else f"{self.name}@{self.repeat}"
+
 
 HeadName = Annotated[str, Field(pattern=r"^L\d+-H\d+$")]
 
@@ -297,3 +307,8 @@ class Record(_Table):
     note: list[dict[str, str]] = Field(default_factory=list)
     contribution: dict[str, ContributionTable] = Field(default_factory=dict)
     generation: dict[str, GenerationTable] = Field(default_factory=dict)
+
+    @property
+    def standing(self) -> list[PassTable]:
+        """Finished passes whose slices are in the model."""
+        return [p for p in self.passes if p.ended is not None and p.outcome != "undone"]

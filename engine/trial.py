@@ -28,7 +28,7 @@ from engine.files import write_text
 from engine.plan import Plan, first_complaint
 from engine.probes import read_probes
 from engine.protocol import SOURCES, Protocol, Run
-from engine.session import PROTOCOL, Session, begin, made_name, open_session
+from engine.session import PROTOCOL, Session, begin, is_trial, made_name, open_session
 from engine.sources import absolute, hub_name, split_repeat, whole_path
 from engine.targets import check
 
@@ -102,17 +102,16 @@ class Trial:
         """The session of a run, begun if it was not; a kill in mid-beginning leaves nothing in the way."""
         session = self.session(run)
         if read_chart(session).created is None:
-            request = events.Created(
-                session=session.id, model=run.model, device=self.device, dtype=run.dtype, texts=run.texts,
-                seed=run.seed, plans=[plan.model_dump() for plan in run.plans], protocol=self.title, arm=run.arm,
-            )  # fmt: skip
-            begin(session, request)
+            begin(session, replace(request(run, self.device), protocol=self.title, arm=run.arm))
         return session
 
 
-def is_trial(folder: Path) -> bool:
-    """Whether a folder holds a trial rather than a session."""
-    return (folder / PROTOCOL).is_file()
+def request(run: Run, device: str) -> events.Created:
+    """What a run's session is begun with, where it is no arm of a trial."""
+    return events.Created(
+        session="", model=run.model, device=device, dtype=run.dtype, texts=run.texts, seed=run.seed,
+        plans=[plan.model_dump() for plan in run.plans],
+    )  # fmt: skip
 
 
 def anywhere(plan: Plan) -> Plan:

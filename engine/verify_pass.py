@@ -13,7 +13,7 @@ from engine.anatomy import Anatomy, Slice, recorded_anatomy, whole_groups
 from engine.chart import Chart
 from engine.checkpoint import PATCH_FORMAT, read_header
 from engine.claims import Claim, compared, differences, shown
-from engine.drift import Drift, column_means, drift, spreading
+from engine.drift import Drift, column_means, drift, named_columns, spreading
 from engine.errors import InputError
 from engine.files import sha256_of
 from engine.heads import Head, HeadMap, Rows, woken
@@ -204,8 +204,7 @@ def _map_claims(
             made, names = told.checks[check.step], ("woken", "drift", "drift_training", "columns")
             its_own = (check.woken, check.drift, check.drift_training, check.columns)
             said[check.step] = dict(zip(names, its_own, strict=True))
-            columns = {f"H{i}": mean for i, mean in enumerate(made.columns) if mean is not None}
-            its = (made.woken, _table(made.drift), _table(made.drift_training), columns)
+            its = (made.woken, _table(made.drift), _table(made.drift_training), named_columns(made.columns))
             found[check.step] = dict(zip(names, its, strict=True))
         claim = compared(where, "check", said, found)
         sentence = f"woken and drift of {len(steps)} checks are those of their maps"

@@ -105,9 +105,9 @@ class Headsurgeon(PaintedApp[str]):
     def _first_step(self) -> str:
         if self.first_session is None:
             return DIAGNOSE
-        from engine.session import PROTOCOL
+        from engine.session import is_trial
 
-        return TRIAL if (self.first_session / PROTOCOL).is_file() else DIAGNOSE
+        return TRIAL if is_trial(self.first_session) else DIAGNOSE
 
     def _begin(self) -> None:
         """Reading a journal and starting a worker come after the first paint."""
@@ -240,10 +240,7 @@ class Headsurgeon(PaintedApp[str]):
 
     def trial_of_session(self) -> Path | None:
         """The folder of the trial that the open session belongs to."""
-        from engine.session import PROTOCOL
-
-        above = self.state.live.session.folder.parent if self.state is not None else None
-        return above if above is not None and (above / PROTOCOL).is_file() else None
+        return self.state.live.session.trial if self.state is not None else None
 
     def compare(self, sessions: list[Session], title: str, back: str, all_passes: bool = False) -> None:
         """Show sessions side by side; ``back`` is the screen that Escape leads to."""

@@ -24,6 +24,24 @@ QUIET_FACTOR = 6.0
 """… or so many times the longest silence of this pass so far."""
 
 
+Process = subprocess.Popen[bytes]
+
+
+def find_worker(session: Session, started: Process | None) -> tuple[Process | None, bool]:
+    """The worker that was started here, as long as it runs, and whether there is any."""
+    if started is not None and started.poll() is None:
+        return started, True  # the lock is left alone while our own worker may be about to take it
+    return None, session.holder() is not None
+
+
+def signal_worker(session: Session, started: Process | None, number: signal.Signals) -> None:
+    """Send a signal to whoever holds a session, or else to the worker that was started here."""
+    pid = session.holder() or (started.pid if started is not None else 0)
+    if pid:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 class Live:
     """Reads a session's journal from the start and then follows it."""
 
@@ -37,7 +55,7 @@ class Live:
         self.size = -1
         self.waiting: list[tuple[str, dict[str, Any]]] = []
         """Asked for while no worker listened; sent as soon as one does."""
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
         self.former: WorkerStarted | None = None
         """The worker before the one that was started here."""
         self.alive = False
@@ -100,11 +118,7 @@ class Live:
     def look_for_worker(self) -> bool:
         """Find out whether a worker is there, and whether it answers; True when that changed."""
         before = self.alive, self.looks_hung
-        if self.process is not None and self.process.poll() is None:
-            self.alive = True  # the lock is left alone while our own worker may be about to take it
-        else:
-            self.process = None
-            self.alive = self.session.holder() is not None
+        self.process, self.alive = find_worker(self.session, self.process)
         self.looks_hung = self.hung > 0
         return (self.alive, self.looks_hung) != before
 
@@ -129,10 +143,7 @@ class Live:
 
     def kill_worker(self) -> None:
         """End a worker that does not answer any more. What it has saved stays."""
-        pid = self.session.holder() or (self.process.pid if self.process is not None else 0)
-        if pid:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        signal_worker(self.session, self.process, signal.SIGKILL)
         if self.process is not None:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(5)

@@ -78,11 +78,6 @@ class PastTrial:
     updated: str
 
 
-def is_trial(session: Session) -> bool:
-    """Whether a folder of the list holds a trial."""
-    return (session.folder / PROTOCOL).is_file()
-
-
 def read_trial(folder: Session) -> PastTrial:
     """From the trial's file, and of each run the last line of its journal and a look into its record.
 

@@ -10,7 +10,7 @@ from typing import Any
 from engine.anatomy import anatomy_of
 from engine.errors import InputError
 from engine.plan import Plan
-from engine.protocol import BUILT_IN, COLUMN, FOLDER, ArmTable, Protocol, Run, read_protocol, runs_of
+from engine.protocol import BUILT_IN, FOLDER, ArmTable, Protocol, Run, read_protocol, runs_of
 from engine.trial import check_named, check_targets, made_whole
 from tui.drylook import DTYPES, look
 from tui.figures import QUIET, STRONG, WARM, Line, line, paragraph, row, wrapped
@@ -176,17 +176,16 @@ def _shared(plans: list[Plan]) -> str:
 
 def _arm_lines(arm: ArmTable, protocol: Protocol, width: int) -> list[Line]:
     """An arm: its targets, and what it says that the others need not."""
-    name = arm.name.replace(COLUMN, "n" if arm.each_column else str(protocol.column))
-    lines = [row("arm", (plain(name, width - 12), STRONG), (" for each column n" * arm.each_column, QUIET))]
+    name = plain(protocol.told(arm, arm.name), width - 12)
+    lines = [row("arm", (name, STRONG), (" for each column n" * arm.each_column, QUIET))]
     own = [word for word in (arm.model, arm.dtype, arm.texts) if word]
     if not arm.passes:
         own.append("diagnosed only")
     if own:
         lines += wrapped("", ", ".join(own), width, "")
     for values in arm.passes:
-        column = "n" if arm.each_column else str(protocol.column)
         both: dict[str, Any] = {**protocol.every_pass, **values}
-        targets = " ".join(str(both.get("targets", "")).split()).replace(COLUMN, column)
+        targets = protocol.told(arm, " ".join(str(both.get("targets", "")).split()))
         said = [f"{key} {_value(value)}" for key, value in values.items() if key != "targets"]
         lines += wrapped("", ", ".join([targets, *said]), width, "")
     return lines

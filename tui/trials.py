@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
-import subprocess
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,6 +12,7 @@ from engine.chart import Chart
 from engine.journal import Reader
 from engine.protocol import Run
 from engine.trial import Trial, state_of
+from tui.live import Process, find_worker, signal_worker
 from tui.pace import Pace, duration
 
 BUDGET = 0.05
@@ -109,7 +107,7 @@ class TrialLive:
         self.rows = [RunRow() for _ in trial.runs]
         self.sizes = [-1] * len(trial.runs)
         self.readings: dict[int, _Reading] = {}
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
         self.alive = False
         """A worker holds the trial, or was started and is on its way."""
         self.held: set[int] = set()
@@ -155,11 +153,7 @@ class TrialLive:
     def look_for_worker(self) -> bool:
         """Find out who holds the trial and its sessions; True when that changed."""
         before = self.alive, self.held
-        if self.process is not None and self.process.poll() is None:
-            self.alive = True  # the lock is left alone while our own worker may be about to take it
-        else:
-            self.process = None
-            self.alive = self.trial.own.holder() is not None
+        self.process, self.alive = find_worker(self.trial.own, self.process)
         unfinished = [i for i, row in enumerate(self.rows) if row.state not in ("waiting", "done")]
         self.held = {i for i in unfinished if self.trial.session(self.trial.runs[i]).holder() is not None}
         self.stopping = self.stopping and self.alive
@@ -174,10 +168,7 @@ class TrialLive:
 
     def stop_worker(self, at_once: bool = False) -> None:
         """Ask the worker to leave, or end it. What it has saved stays."""
-        pid = self.trial.own.holder() or (self.process.pid if self.process is not None else 0)
-        if pid:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL if at_once else signal.SIGTERM)
+        signal_worker(self.trial.own, self.process, signal.SIGKILL if at_once else signal.SIGTERM)
         self.stopping = True
 
     # in words

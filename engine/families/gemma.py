@@ -6,6 +6,8 @@ caps nothing, normalises Q and K, has a window on five of six layers, and turns 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from engine.families.base import Anatomy, Config
 from engine.families.decoder import decoder
 
@@ -16,37 +18,32 @@ def gemma(config: Config) -> Anatomy:
 
 
 def gemma2(config: Config) -> Anatomy:
-    bias, n_layers = bool(config.get("attention_bias", False)), config.number("num_hidden_layers")
-    return decoder(
-        config,
-        "gemma2",
-        qkv_bias=bias,
-        o_bias=bias,
-        n_kv_heads=4,
-        d_head=256,
-        tied=True,
-        scale=float(config.get("query_pre_attn_scalar", 256)) ** -0.5,
-        softcap=float(config.get("attn_logit_softcapping", 50.0) or 0),
-        norms=4,
-        window=int(config.get("sliding_window", 4096) or 0),
-        sliding=range(0, n_layers, 2),
-    )
+    softcap = float(config.get("attn_logit_softcapping", 50.0) or 0)
+    return _windowed(config, "gemma2", range(0, config.number("num_hidden_layers"), 2), softcap=softcap)
 
 
 def gemma3(config: Config) -> Anatomy:
-    bias, n_layers = bool(config.get("attention_bias", False)), config.number("num_hidden_layers")
-    pattern = config.number("sliding_window_pattern", default=6)
+    n_layers, pattern = config.number("num_hidden_layers"), config.number("sliding_window_pattern", default=6)
+    return _windowed(config, "gemma3_text", [i for i in range(n_layers) if (i + 1) % pattern], qk_norm=True)
+
+
+def _windowed(
+    config: Config, family: str, sliding: Iterable[int], *, softcap: float = 0.0, qk_norm: bool = False
+) -> Anatomy:
+    """What Gemma 2 and 3 share."""
+    bias = bool(config.get("attention_bias", False))
     return decoder(
         config,
-        "gemma3_text",
+        family,
         qkv_bias=bias,
         o_bias=bias,
         n_kv_heads=4,
         d_head=256,
         tied=True,
         scale=float(config.get("query_pre_attn_scalar", 256)) ** -0.5,
-        qk_norm=True,
+        softcap=softcap,
+        qk_norm=qk_norm,
         norms=4,
         window=int(config.get("sliding_window", 4096) or 0),
-        sliding=[layer for layer in range(n_layers) if (layer + 1) % pattern],
+        sliding=sliding,
     )

@@ -158,6 +158,10 @@ class _Source:
             self.digest.update(text + b"\0")
         self.marks.extend(chunk.marks[:n])
 
+    def samples(self, start: list[int], length: int) -> Tensor:
+        """What was held out, at most ``cap`` samples  # (n, length) int64"""
+        return as_samples(np.concatenate([*self.held, np.zeros(0, np.int32)]), start, length)[: self.cap]
+
     def told(self, duplicates: int) -> CorpusSource:
         return CorpusSource(
             source=self.source,
@@ -200,7 +204,7 @@ def read_corpus(patient: Patient, plan: Plan, progress: Callable[[int], None]) -
     """
     check_sources(plan)
     encoder, train = _packing(patient, plan, plan.samples)
-    n, start = len(plan.corpus), train.start
+    n = len(plan.corpus)
     needed = [plan.steps and plan.steps * plan.micro_batch * plan.accumulate, plan.samples]
     wanted = min((count for count in needed if count), default=None)
     caps = [max(1, plan.heldout_samples // n + (i < plan.heldout_samples % n)) for i in range(n)]
@@ -225,10 +229,7 @@ def read_corpus(patient: Patient, plan: Plan, progress: Callable[[int], None]) -
             if _served(sources, train, wanted):
                 break
     encoder.cache.prune()
-    held = {
-        source.source: as_samples(np.concatenate([*source.held, np.zeros(0, np.int32)]), start, plan.length)[:cap]
-        for source, cap in zip(sources, caps, strict=True)
-    }
+    held = {source.source: source.samples(train.start, plan.length) for source in sources}
     corpus = Corpus(train, {name: samples for name, samples in held.items() if len(samples)}, [])
     for samples, tokens, use in (
         (len(train), train.tokens, "to train on"),
@@ -260,13 +261,13 @@ def heldout_part(patient: Patient, plan: Plan, source: str, progress: Callable[[
     while not reading.served:
         reading.fill(encoder, lambda more: ticker(reading.tokens[1] + more), held_only=True)
         reading.turn(nothing, None, 0)
-    samples = as_samples(np.concatenate([*reading.held, np.zeros(0, np.int32)]), nothing.start, plan.length)
+    samples = reading.samples(nothing.start, plan.length)
     if not len(samples):
         raise InputError(
             f"the held-out part of {source} is shorter than one sample: {reading.tokens[1]} tokens, and a sample has "
             f"{plan.length}; watch a longer text, or give a smaller --length"
         )
-    return samples[: plan.heldout_samples]
+    return samples
 
 
 def _packing(patient: Patient, plan: Plan, at_most: int | None) -> tuple[Encoder, Samples]:

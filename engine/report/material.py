@@ -29,11 +29,6 @@ class Material:
         patient = self.record.patient
         return patient.n_layers * patient.n_heads if patient else 0
 
-    @property
-    def standing(self) -> list[PassTable]:
-        """Finished passes whose slices are in the model."""
-        return [p for p in self.record.passes if p.ended is not None and p.outcome != "undone"]
-
     def chart_of(self, p: PassTable) -> PassChart | None:
         return next((c for c in self.chart.passes if c.number == p.number), None)
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 from engine import generation
-from engine.analysis import analyse
+from engine.analysis import column_indices
 from engine.heads import Head, HeadMap
 from engine.printable import printable
 from engine.report.material import Material, targets_of
@@ -21,7 +21,7 @@ FIGURES = ("drifting", "mean", "worst", "worst_head")
 
 def heads_csv(m: Material) -> str:
     """Stock figures of every head, then BOS mass, class and whether it was a target per standing pass."""
-    passes = [(p, m.maps.get(f"pass-{p.number}"), frozenset(targets_of(p))) for p in m.standing]
+    passes = [(p, m.maps.get(f"pass-{p.number}"), frozenset(targets_of(p))) for p in m.record.standing]
     header = [
         "layer",
         "head",
@@ -59,12 +59,15 @@ def _stock_row(stock: HeadMap, head: Head) -> list[object]:
 
 def checks_csv(m: Material) -> str:
     """Every check of every pass; step 0 is the cut."""
-    header = ["pass", "step", "train_loss", "heldout_perplexity", "woken", "best"]
-    for kind in ("drift", "drift_training"):
-        header += [f"{kind}_{zone}_{name}" for zone in ZONES for name in FIGURES]
-    indices = sorted({c.index for p in m.record.passes for c in analyse(m.record, p).columns})
-    header += [f"column_H{index}" for index in indices]
-    return csv_text(header, (row for p in m.record.passes for row in check_rows(p, indices)))
+    indices = sorted({index for p in m.record.passes for index in column_indices(p)})
+    return csv_text(["pass", *check_header(indices)], (r for p in m.record.passes for r in check_rows(p, indices)))
+
+
+def check_header(indices: list[int]) -> list[str]:
+    """What ``check_rows`` gives after the number of the pass."""
+    kinds = [f"{kind}_{zone}_{name}" for kind in ("drift", "drift_training") for zone in ZONES for name in FIGURES]
+    columns = [f"column_H{index}" for index in indices]
+    return ["step", "train_loss", "heldout_perplexity", "woken", "best", *kinds, *columns]
 
 
 def check_rows(p: PassTable, indices: list[int]) -> Iterable[list[object]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.arms import Arm, Spread, comparable, figures_of, of_arm, one_patient, patients_of, text_matrix
-from engine.arms_told import checked, extremes, of_curves, plain, told
-from engine.figures import FIGURES, GROUPS, Figure
+from engine.arms import Arm, comparable, figures_of, of_arm, one_patient, patients_of, text_matrix
+from engine.arms_told import BY_KEY, PERPLEXITY, checked, extremes, of_curves, plain, range_of, told, words_of
+from engine.figures import GROUPS, Figure
 from engine.heads import CLASSES
 from engine.paper import beside
 from engine.printable import printable
@@ -21,8 +21,6 @@ from engine.report.trial_settings import codes
 from engine.report.whole import how_to_read, measured_on, patient
 from engine.report.words import NOT_KNOWN, Code, Text, grouped
 from engine.show_arms import patient_cells
-
-_BY_KEY = {made.key: made for made in FIGURES}
 
 
 def opening_of(m: TrialMaterial) -> list[Block]:
@@ -81,22 +79,18 @@ def _overview(arms: list[Arm]) -> Table:
     head = ["arm", *(name for name, _ in _OVERVIEW), "best at step", "at or below stock from step"]
     rows: list[list[Text]] = []
     for arm in arms:
-        words = [[_words(key, arm) for key in keys] for _, keys in _OVERVIEW]
+        words = [[words_of(key, arm) for key in keys] for _, keys in _OVERVIEW]
         cells = [" → ".join(parts[:2]) + (f" of {parts[2]}" if parts[2:] else "") for parts in words]
-        step = [f"{_words('best_step', arm)} of {_words('steps_planned', arm)}", _crossed(arm)]
+        step = [f"{words_of('best_step', arm)} of {words_of('steps_planned', arm)}", _crossed(arm)]
         rows.append([[arm.label], *([cell] for cell in [*cells, *(step if checked(arm) else [NOT_KNOWN] * 2)])])
     return Table(head, rows)
 
 
 def _crossed(arm: Arm) -> str:
-    found = of_arm(_BY_KEY["crossed_step"], arm)
+    found = of_arm(BY_KEY["crossed_step"], arm)
     if not found.n:
         return "never"
-    return "0, the cut" if found.high == 0 and found.n == len(arm.runs) else told(_BY_KEY["crossed_step"], found)
-
-
-def _words(key: str, arm: Arm) -> str:
-    return told(_BY_KEY[key], of_arm(_BY_KEY[key], arm))
+    return "0, the cut" if found.high == 0 and found.n == len(arm.runs) else words_of("crossed_step", arm)
 
 
 def _over_seeds(m: TrialMaterial) -> list[Block]:
@@ -167,17 +161,14 @@ def _curves(m: TrialMaterial) -> list[Picture]:
     return out
 
 
-_PERPLEXITY = Figure("perplexity", "", "held-out perplexity", lambda run: None, 2)
-
-
 def _texts(arms: list[Arm]) -> list[Block]:
     """Every arm on every text that any was measured on."""
     found = text_matrix(arms)
     if len(found.texts) < 2:
         return []
-    rows: list[list[Text]] = [[["stock"], *([_range(cell)] for cell in found.stock)]]
+    rows: list[list[Text]] = [[["stock"], *([range_of(cell)] for cell in found.stock)]]
     rows += [
-        [[arm.label], *([told(_PERPLEXITY, cell) if cell.n else NOT_KNOWN] for cell in cells)]
+        [[arm.label], *([told(PERPLEXITY, cell)] for cell in cells)]
         for arm, cells in zip(found.arms, found.after, strict=True)
     ]
     return [
@@ -185,12 +176,6 @@ def _texts(arms: list[Arm]) -> list[Block]:
         Table(["perplexity after, of", *map(printable, found.texts)], rows),
         Paragraph(["A text that an arm was not measured on has no figure there."]),
     ]
-
-
-def _range(found: Spread) -> str:
-    if found.low is None or found.high is None:
-        return NOT_KNOWN
-    return f"{found.low:.2f}" if found.high - found.low < 0.005 else f"{found.low:.2f} to {found.high:.2f}"
 
 
 def _main_tables(arms: list[Arm]) -> list[Block]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine.arms import Arm
-from engine.figures import source_name
 from engine.plan import Plan
 from engine.report.words import NOT_KNOWN, Code, Text
 from engine.tables import PassTable
@@ -17,8 +16,7 @@ NAMES = [name for name in Plan.model_fields if name in PassTable.model_fields an
 def settings(p: PassTable) -> dict[str, Any]:
     """Everything that a plan sets, as a pass had it."""
     found = {name: getattr(p, name) for name in NAMES}
-    sources = [source_name(s) + (f"@{s.repeat}" if s.repeat != 1 else "") for s in p.corpus]
-    return found | {"corpus": sources, "targets": " ".join(p.targets.split())}
+    return found | {"corpus": [s.written for s in p.corpus], "targets": " ".join(p.targets.split())}
 
 
 def differing(arms: Sequence[Arm]) -> dict[str, list[Any]]:

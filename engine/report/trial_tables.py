@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from engine.analysis import column_indices
 from engine.arms import Arm, comparable, figures_of, of_arm, patients_of, text_matrix
 from engine.arms_told import extremes, findings
-from engine.figures import Run
+from engine.figures import Figure, Run
 from engine.paper import beside
 from engine.report.material import targets_of
-from engine.report.tables import FIGURES, ZONES, check_rows, csv_text, shown, yes
+from engine.report.plain import analysis_told, json_text
+from engine.report.tables import check_header, check_rows, csv_text, shown, yes
 from engine.report.trial_material import TrialMaterial
 from engine.report.trial_settings import differing
 
@@ -35,10 +36,11 @@ def arms_csv(m: TrialMaterial) -> str:
 
 def spread_csv(m: TrialMaterial) -> str:
     """A row per arm, pass and figure: how many runs know it, mean, sample standard deviation, lowest, highest."""
+    figures = figures_of(m.arms)
     rows = (
         [shown(arm.name), arm.number, shown(figure.key), found.n, found.mean, found.sd, found.low, found.high]
         for arm in m.arms
-        for figure in figures_of(m.arms)
+        for figure in figures
         if (found := of_arm(figure, arm)).n
     )
     return csv_text(["arm", "pass", "figure", "n", "mean", "sd", "low", "high"], rows)
@@ -46,12 +48,7 @@ def spread_csv(m: TrialMaterial) -> str:
 
 def series_csv(m: TrialMaterial) -> str:
     """Every check of every run; step 0 is the cut."""
-    header = ["arm", "pass", "seed", "session", "step", "train_loss", "heldout_perplexity", "woken", "best"]
-    for kind in ("drift", "drift_training"):
-        header += [f"{kind}_{zone}_{name}" for zone in ZONES for name in FIGURES]
-    runs = [run for arm in m.done for run in arm.runs if run.found]
-    indices = sorted({column.index for run in runs if run.found for column in run.found.columns})
-    header += [f"column_H{index}" for index in indices]
+    indices = sorted({index for arm in m.done for p in arm.passes for index in column_indices(p)})
     rows = (
         [*_run(arm, run), *row[1:]]  # without the number of the pass
         for arm in m.done
@@ -59,7 +56,7 @@ def series_csv(m: TrialMaterial) -> str:
         if run.pass_
         for row in check_rows(run.pass_, indices)
     )
-    return csv_text(header, rows)
+    return csv_text(["arm", "pass", "seed", "session", *check_header(indices)], rows)
 
 
 def heads_of_all_csv(m: TrialMaterial) -> str:
@@ -88,13 +85,14 @@ def _outcome(run: Run) -> str:
 
 
 def trial_json(m: TrialMaterial) -> str:
-    """Records and everything worked out of them; a number that is not finite is null."""
+    """Records and everything worked out of them."""
+    figures = figures_of(m.arms)
     told = {
         "format": FORMAT,
         "title": m.title,
         "questions": m.questions,
         "comparable": comparable(m.done) if m.done else None,
-        "arms": [_arm(m, arm) for arm in m.arms],
+        "arms": [_arm(arm, figures) for arm in m.arms],
         "differs": {f"pass-{number}": _differs(m, number) for number in m.numbers},
         "first": [
             {"of": one.label, "arms": [arm.label for arm in one.first], "next": one.after.label if one.after else None}
@@ -107,11 +105,10 @@ def trial_json(m: TrialMaterial) -> str:
         "paper": {x.record.session.id: [asdict(group) for group in beside(x.record)] for x in m.materials},
         "records": [x.record.model_dump(by_alias=True) for x in m.materials],
     }
-    plain = json.loads(json.dumps(told, default=str), parse_constant=lambda _: None)
-    return json.dumps(plain, allow_nan=False, indent=1) + "\n"
+    return json_text(told)
 
 
-def _arm(m: TrialMaterial, arm: Arm) -> dict[str, Any]:
+def _arm(arm: Arm, figures: list[Figure]) -> dict[str, Any]:
     phrases = {found.label: text for found, text in findings([arm])}
     return {
         "arm": arm.name,
@@ -120,17 +117,10 @@ def _arm(m: TrialMaterial, arm: Arm) -> dict[str, Any]:
         "seeds": arm.seeds,
         "sessions": [run.record.session.id for run in arm.runs],
         "outcomes": [run.pass_.outcome if run.pass_ else None for run in arm.runs],
-        "figures": {figure.key: vars(of_arm(figure, arm)) for figure in figures_of(m.arms)},
+        "figures": {figure.key: vars(of_arm(figure, arm)) for figure in figures},
         "findings": phrases.get(arm.label, []),
-        "analysis": [_analysis(run) for run in arm.runs],
+        "analysis": [analysis_told(run.found) if run.found else None for run in arm.runs],
     }
-
-
-def _analysis(run: Run) -> dict[str, Any] | None:
-    if run.found is None:
-        return None
-    found = asdict(run.found)
-    return {**found, "phases": {**found["phases"], "reading": run.found.phases.reading}}
 
 
 def _differs(m: TrialMaterial, number: int) -> dict[str, dict[str, Any]]:

@@ -8,8 +8,8 @@ from engine.chart import Chart, read_chart
 from engine.errors import InputError
 from engine.journal import Reader, Writer
 from engine.protocol import read_protocol, runs_of
-from engine.session import Session, list_sessions
-from engine.trial import Trial, create_trial, is_trial, list_trials, open_trial, sessions_in, state_of
+from engine.session import Session, is_trial, list_sessions
+from engine.trial import Trial, create_trial, list_trials, open_trial, sessions_in, state_of
 from tests.engine import story
 
 PLAN = """

@@ -15,7 +15,7 @@ from textual.worker import get_current_worker
 
 from engine.errors import InputError
 from engine.files import write_text
-from engine.session import PROTOCOL, Session
+from engine.session import Session
 from tui.commands import COMPARISON, Command, bindings_of
 from tui.figures import QUIET, STRONG, WARM, Line, joined, line, paragraph
 from tui.palette import fit, plain
@@ -45,9 +45,9 @@ class Compared:
     @property
     def trial(self) -> Session | None:
         """The trial that all of them belong to."""
-        above = {session.folder.parent for session in self.sessions}
-        one = above.pop() if len(above) == 1 else None
-        return Session(one) if one is not None and (one / PROTOCOL).is_file() else None
+        trials = {session.trial for session in self.sessions}
+        one = trials.pop() if len(trials) == 1 else None
+        return Session(one) if one is not None else None
 
 
 class ComparisonScreen(BesideScreen):

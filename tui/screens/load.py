@@ -15,13 +15,13 @@ from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from engine.errors import InputError
-from engine.session import PROTOCOL, Session, list_sessions
+from engine.session import PROTOCOL, Session, is_trial, list_sessions
 from tui.commands import DIAGNOSE, LOAD, PLANS, bindings_of
 from tui.devices import Device, devices
 from tui.drylook import DryLook, free_line, look, memory_line, shape_line
 from tui.figures import QUIET, STRONG, Line, Part, joined, line
 from tui.palette import plain
-from tui.past import Past, PastTrial, is_trial, read_past, read_trial
+from tui.past import Past, PastTrial, read_past, read_trial
 from tui.paths import cached_models, candidates, complete_path
 from tui.plans import absolute
 from tui.screens.base import StepScreen
@@ -107,7 +107,7 @@ class LoadScreen(StepScreen):
         for session in self.sessions:
             live, width = session.holder() is not None, self.app.size.width
             past = None
-            if is_trial(session):
+            if is_trial(session.folder):
                 try:
                     shown = trial_line(read_trial(session), live, width)
                 except (OSError, ValueError, KeyError, TypeError):
@@ -172,7 +172,7 @@ class LoadScreen(StepScreen):
         return self.sessions[at] if at is not None and at < len(self.sessions) else None
 
     def action_choose(self) -> None:
-        if self.chosen is not None and is_trial(self.chosen):
+        if self.chosen is not None and is_trial(self.chosen.folder):
             self.surgeon.open_trial(self.chosen.folder)
         elif self.chosen is not None:
             self.surgeon.open_session(self.chosen)
@@ -192,17 +192,17 @@ class LoadScreen(StepScreen):
 
     def action_comparison(self) -> None:
         chosen = [session for session in reversed(self.sessions) if session.id in self.marked]
-        if not chosen and self.chosen is not None and is_trial(self.chosen):
+        if not chosen and self.chosen is not None and is_trial(self.chosen.folder):
             chosen = [self.chosen]
         sessions = [inner for session in chosen for inner in sessions_of(session)]
-        if len(sessions) > 1 or (chosen and sessions and is_trial(chosen[0])):
+        if len(sessions) > 1 or (chosen and sessions and is_trial(chosen[0].folder)):
             title = plain(chosen[0].id, 40) if len(chosen) == 1 else f"{len(sessions)} sessions"
             self.surgeon.compare(sessions, title, LOAD)
         else:
             self.surgeon.say(f"mark two sessions or more, or a trial that has begun: {self.key('mark')} marks")
 
     def action_replay(self) -> None:
-        if self.chosen is not None and is_trial(self.chosen):
+        if self.chosen is not None and is_trial(self.chosen.folder):
             self.surgeon.say(f"{self.key('choose')} opens the trial; its runs can be replayed there")
         elif self.chosen is not None:
             self.surgeon.replay(self.chosen)
@@ -241,7 +241,7 @@ class LoadScreen(StepScreen):
         files = [path for path in session.folder.rglob("*") if path.is_file()]
         size = sum(path.stat().st_size for path in files) / 1e6
         count = len(sessions_of(session))
-        inner = f"{count} session{'s' * (count != 1)}, " if is_trial(session) else ""
+        inner = f"{count} session{'s' * (count != 1)}, " if is_trial(session.folder) else ""
         question = (
             f"Delete {plain(session.id, 60)} with its {inner}{len(files)} files, {size:.1f} MB? There is no way back."
         )
@@ -353,14 +353,14 @@ class LoadScreen(StepScreen):
 
 def listed(root: Path) -> list[Session]:
     """What the list shows, newest first by name: sessions, and trials instead of their sessions."""
-    found = [session for session in list_sessions(root) if not is_trial(Session(session.folder.parent))]
+    found = [session for session in list_sessions(root) if session.trial is None]
     trials = [Session(path.parent.resolve()) for path in root.glob(f"*/{PROTOCOL}")]
     return sorted({*found, *trials}, key=lambda session: session.id, reverse=True)
 
 
 def sessions_of(session: Session) -> list[Session]:
     """The sessions that a row stands for: itself, or those of the trial that have begun, in the plan's order."""
-    if not is_trial(session):
+    if not is_trial(session.folder):
         return [session]
     try:
         from engine.trial import open_trial
@@ -372,7 +372,7 @@ def sessions_of(session: Session) -> list[Session]:
 
 def held(session: Session) -> bool:
     """Whether a worker holds a session, or a trial or one of its sessions."""
-    inner = session.folder.glob("*/worker.lock") if is_trial(session) else ()
+    inner = session.folder.glob("*/worker.lock") if is_trial(session.folder) else ()
     return any(s.holder() is not None for s in (session, *(Session(path.parent) for path in inner)))
 
 
@@ -393,10 +393,8 @@ def session_line(past: Past, live: bool, width: int) -> Line:
     if healthy:
         healthy += f"/{past.heads}"
     name = plain(past.patient).rstrip("/").rsplit("/", 1)[-1]
-    text = columns(width, past.session.id, name, state, healthy, past.updated)
-    at = text.index(f" {state:<11}")
     style = "$warm" if state in ("interrupted", "failed") else STRONG if running else ""
-    return line(text[:at], (text[at : at + 12], style), text[at + 12 :])
+    return _styled(columns(width, past.session.id, name, state, healthy, past.updated), state, style)
 
 
 def trial_line(past: PastTrial, live: bool, width: int) -> Line:
@@ -404,9 +402,13 @@ def trial_line(past: PastTrial, live: bool, width: int) -> Line:
     state = "running" if live else "done" if past.done == past.runs else "failed" if past.failed else "interrupted"
     name = plain(past.patient).rstrip("/").rsplit("/", 1)[-1]
     counts = f"{past.done}/{past.runs} in {past.arms} arm{'s' * (past.arms != 1)}"
-    text = columns(width, f"▸ {past.title}", name, state, counts, past.updated)
-    at = text.index(f" {state:<11}")
     style = STRONG if live else "" if state == "done" else "$warm"
+    return _styled(columns(width, f"▸ {past.title}", name, state, counts, past.updated), state, style)
+
+
+def _styled(text: str, state: str, style: str) -> Line:
+    """A row with its state in a style."""
+    at = text.index(f" {state:<11}")
     return line(text[:at], (text[at : at + 12], style), text[at + 12 :])
 
 
