@@ -66,6 +66,8 @@ def _phrases(arm: Arm) -> list[str]:
         return words_of(key, arm)
 
     out = [f"{words('woken_at_cut')} of {words('targets')} targets woken at the cut, {words('woken')} after training"]
+    if any(p.sink_mass_after is not None for p in arm.passes):
+        out.append(f"sink logits take {words('sink_mass_after')} of the targets' weight")
     out.append(f"working {words('working_stock')} → {words('working_after')} nats")
     out.append(f"held-out perplexity {words('heldout_stock')} → {words('heldout_after')}")
     return [*out, *([crossing(arm), best(arm)] if checked(arm) else []), *of_curves(arm)]

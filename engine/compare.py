@@ -123,6 +123,9 @@ def _settings() -> list[_Figure]:
     def corpus(c: Column) -> list[str] | None:
         return [s.written for s in c.pass_.corpus] if c.pass_ else None
 
+    def reinit(c: Column) -> bool | None:
+        return c.pass_.reinit and c.pass_.treatment == "reinitialise" if c.pass_ else None
+
     def patient(c: Column) -> str:
         weights = c.record.patient.weights_sha256[:12] if c.record.patient else ""
         return f"{c.record.session.model} ({weights}…)" if weights else c.record.session.model
@@ -133,7 +136,7 @@ def _settings() -> list[_Figure]:
         _Figure("corpus", "corpus", corpus, ", ".join),
         _Figure("targets", "targets", of_pass("targets"), str),
         _Figure("target_heads", "target heads", targets, str),
-        _Figure("reinit", "reinitialised", of_pass("reinit"), _yes),
+        _Figure("reinit", "reinitialised", reinit, _yes),
         _Figure("parts", "parts", of_pass("parts"), str),
         _Figure("lr", "learning rate", of_pass("lr"), lambda v: f"{v:g}"),
         _Figure("steps", "steps planned", of_pass("steps"), grouped),
@@ -153,6 +156,7 @@ def _unusual(columns: list[Column]) -> list[_Figure]:
         return value
 
     settings: list[tuple[str, str, Any, Callable[[Any], str]]] = [
+        ("treatment", "treatment", "reinitialise", str),
         ("classes", "classes of the targets", "now", str),
         ("samples", "different samples", "all", lambda v: v if v == "all" else grouped(v)),
         ("vocabulary", "most frequent words", 0, lambda v: grouped(v) if v else "all"),
@@ -165,6 +169,13 @@ def _unusual(columns: list[Column]) -> list[_Figure]:
     ]
 
 
+def _sinks(columns: list[Column]) -> list[_Figure]:
+    """What sink logits take, where any pass knows of some."""
+    if all(c.pass_ is None or c.pass_.sink_mass_after is None for c in columns):
+        return []
+    return [_Figure("sink_mass", "sink logits take", lambda c: c.pass_ and c.pass_.sink_mass_after, "{:.3f}".format)]
+
+
 def _figures(columns: list[Column]) -> list[_Figure]:
     out = [
         _Figure("outcome", "outcome", lambda c: c.pass_.outcome if c.pass_ else c.record.session.state, str),
@@ -173,6 +184,7 @@ def _figures(columns: list[Column]) -> list[_Figure]:
         *(_Figure(name, f"{name} heads", _count(name), _stages(0)) for name in CLASSES),
         _Figure("woken_at_cut", "woken at the cut", _of_targets("woken_at_cut"), _of),
         _Figure("woken", "woken after", _of_targets("woken"), _of),
+        *_sinks(columns),
         _Figure("ablation_loss", "working (nats)", _three("ablation_loss", "ablation_loss_after"), _stages(4)),
         _Figure(
             "heldout_perplexity",

@@ -136,6 +136,8 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure("woken_at_cut", "woken at the cut", "heads", _found("woken", "at_cut"), main=True),
     Figure("woken", "woken after", "heads", _found("woken", "after"), main=True),
+    Figure("sink_mass_cut", "sink logits take at the cut", "heads", _pass("sink_mass_cut"), 3),
+    Figure("sink_mass_after", "sink logits take after", "heads", _pass("sink_mass_after"), 3, main=True),
     Figure("sank_again", "sank again, at least", "heads", _found("woken", "sank_again")),
     Figure(
         "working_stock", "working, stock (nats)", "heads", _found("working", "stock"), 4, before=True, main=True

@@ -13,6 +13,7 @@ from engine.journal import Entry
 from engine.preflight import Preflight
 from engine.printable import printable, size
 from engine.tables import PassTable, Record
+from engine.treatments import named
 
 
 def diagnosis_json(patient: events.Loaded, m: HeadMap) -> dict[str, Any]:
@@ -200,9 +201,12 @@ def entry_line(entry: Entry) -> str:
             return f"{e.stage}: " + ", ".join(f"{n} {name}" for name, n in e.head_map.counts().items())
         case events.PassStarted() as e:
             said = f"; their sink logits {e.sink_logits}" if e.sink_logits else ""
+            token = f"; {printable(repr(e.placeholder_text))} before every text" if e.placeholder is not None else ""
+            done = e.plan.get("treatment", "reinitialise")
+            how = "" if done == "reinitialise" else f", {named(done)}"
             return (
-                f"pass {e.number}: {len(e.target_heads)} targets, {e.trained_parameters:,} parameters, "
-                f"{e.steps} steps{said}"
+                f"pass {e.number}{how}: {len(e.target_heads)} targets, {e.trained_parameters:,} parameters, "
+                f"{e.steps} steps{said}{token}"
             )
         case events.Resumed() as e:
             return f"pass {e.number} goes on from step {e.step}"
@@ -240,7 +244,8 @@ def record_text(record: Record, folder: Path) -> str:
     if stages:
         lines.append(f"healthy {stages[0][1].counts['healthy']} → {stages[-1][1].counts['healthy']}")
     for p in record.passes:
-        lines.append(f"pass {p.number}, {p.outcome}: {len(p.target_heads)} targets ({printable(p.targets)})")
+        done = "" if p.treatment == "reinitialise" else f", {named(p.treatment)}"
+        lines.append(f"pass {p.number}, {p.outcome}{done}: {len(p.target_heads)} targets ({printable(p.targets)})")
         if p.frozen_sha256_after is None:
             continue
         if p.sink_logits:
@@ -249,6 +254,11 @@ def record_text(record: Record, folder: Path) -> str:
         same = "unchanged" if p.frozen_sha256_after == p.frozen_sha256_before else "CHANGED"
         lines += [
             f"  woken at the cut {p.woken_at_cut}/{n}, after training {p.woken}/{n}",
+            *(
+                [f"  sink logits take {p.sink_mass_after:.3f} of the targets' weight on average"]
+                if p.sink_mass_after is not None
+                else []
+            ),
             f"  working: ablating the targets costs {p.ablation_loss_stock:.3f} → {p.ablation_loss_after:.3f} nats",
             f"  held-out perplexity {p.heldout_perplexity_stock:.2f} → {p.heldout_perplexity:.2f} (step {p.best_step})",
             *_sources_text(p),

@@ -42,7 +42,7 @@ class Patch:
 
     @property
     def treatment(self) -> str:
-        found: str = self.about["plan"].get("treatment", "reinitialise")
+        found: str = self.about.get("plan", {}).get("treatment", "reinitialise")
         return found
 
 

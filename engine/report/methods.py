@@ -77,6 +77,25 @@ def _targets(p: PassTable) -> Words:
 
 
 def _operation(p: PassTable) -> Words:
+    size = f"{grouped(p.trained_parameters)} parameters, in tensors of {grouped(p.touched_tensor_parameters)}"
+    match p.treatment:
+        case "sink_logit":
+            before = "where they were" if p.sink_logits == "train from where they are" else _HALF
+            return [
+                "Each got a sink logit, which takes part in its softmax and carries no value; the logits began "
+                f"{before} and only they were trained ({size}), in fp32, all else frozen. "
+            ]
+        case "placeholder":
+            return [
+                "The targets were left as they are. Before every text stood the token ",
+                Code(p.placeholder_text or "?"), f" (id {p.placeholder}), and only its embedding was trained ({size}), "
+                "as an fp32 master that is cast when written back, all else frozen; the first word's prediction from "
+                "it alone is not counted. ",
+            ]  # fmt: skip
+        case "prune":
+            return [f"Their columns of the output projection were set to 0 ({size}); nothing was trained. "]
+        case "nothing":
+            return ["Nothing was done to them: the model was measured as it stands. "]
     parts = ", ".join(p.parts.upper())
     what = (
         f"Their {parts} rows were drawn anew ({_INITS.get(p.init, p.init)}), the biases of these rows and the heads' "
@@ -85,11 +104,12 @@ def _operation(p: PassTable) -> Words:
         else f"Nothing was reinitialised: their {parts} rows and output columns were trained from where they are"
     )
     return [
-        f"{what}; only these slices were trained ({grouped(p.trained_parameters)} parameters, in tensors of "
-        f"{grouped(p.touched_tensor_parameters)}), as fp32 masters that are cast when written back, all else frozen. "
+        f"{what}; only these slices were trained ({size}), as fp32 masters that are cast when written back, all else "
+        "frozen. "
     ]
 
 
+_HALF = "where they take about half of what the keys take together"
 _INITS = {"xavier_normal": "Xavier, normal", "xavier_uniform": "Xavier, uniform"}
 
 
@@ -126,6 +146,8 @@ def _source(c: CorpusTable) -> Words:
 
 
 def _training(p: PassTable) -> Words:
+    if not p.trains:
+        return ["There were no steps"]
     planned = f"{grouped(p.steps)} steps" + (f" ({p.epochs} epoch{'' if p.epochs == 1 else 's'})" if p.epochs else "")
     return [
         f"AdamW (betas 0.9 and 0.999, no weight decay) ran for {planned} planned, at a learning rate of {p.lr:g} "
@@ -159,10 +181,11 @@ def _step(change: dict[str, Any]) -> str:
 def _evaluation(p: PassTable) -> Words:
     patience = f"stopping after {p.patience} checks without a better one" if p.patience else "without early stop"
     kept = "were kept" if p.outcome != "stopped_last" else "were not kept but, as the operator asked, the last"
-    told: Words = [
+    checked = (
         f"It was checked every {grouped(p.check_every)} steps, {patience}; the slices of the lowest held-out "
         f"perplexity {kept}."
-    ]
+    )
+    told: Words = [checked if p.trains else "It was evaluated before and after."]
     watched = [*p.watch, *(f"{name} (held-out part)" for name in p.watch_heldout)]
     for i, name in enumerate(watched):
         told += [", " if i else " Perplexity was also taken of ", Code(name)]

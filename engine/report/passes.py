@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Any
 
 from engine.analysis import analyse
@@ -15,6 +16,7 @@ from engine.report.words import NOT_KNOWN, Code, Text, figure, grouped, perplexi
 from engine.report.working import working
 from engine.tables import PassTable, ZoneDriftTable
 from engine.targets import Model, write, zones
+from engine.treatments import ALL, told
 
 OUTCOMES = {
     "completed": "all steps were done",
@@ -33,8 +35,8 @@ OUTCOMES = {
 def pass_section(m: Material, p: PassTable) -> list[Block]:
     """One pass, from its targets to what its curves say."""
     now, found = after(p), analyse(m.record, p)
-    told = f" ({OUTCOMES[p.outcome]})" if p.outcome in OUTCOMES else ""
-    outcome = p.outcome + told + (", accepted" if p.accepted else "")
+    words = f" ({OUTCOMES[p.outcome]})" if p.outcome in OUTCOMES else ""
+    outcome = p.outcome + words + (", accepted" if p.accepted else "")
     return [
         Heading(2, [f"Pass {p.number}"]),
         Facts([("outcome", [outcome]), *_what(m, p), *_how(p), *_memory(m, p)]),
@@ -68,13 +70,25 @@ def _what(m: Material, p: PassTable) -> list[tuple[str, Text]]:
         ("targets as written", [Code(p.targets)]),
         ("target heads", [f"{len(targets)}: ", Code(write(targets))]),
         ("zone", [f"L{l0}–L{l1} × H{h0}–H{h1}{split}"]),
-        ("trained parameters", [share(p.trained_parameters, total, 2) + ", the slices of the target heads"]),
+        (_changed(p), [share(p.trained_parameters, total, 2) + f", {_WHAT[p.treatment]}"]),
         (
             "touched tensors",
             [share(p.touched_tensor_parameters, total, 2) + " parameters, whole tensors that hold a slice"],
         ),
         ("frozen parameters", _frozen(p)),
     ]
+
+
+_WHAT = dict.fromkeys(ALL, "the slices of the target heads") | {
+    "sink_logit": "a logit per target head",
+    "placeholder": "the embedding of one token",
+    "prune": "the output columns of the target heads",
+    "nothing": "none",
+}
+
+
+def _changed(p: PassTable) -> str:
+    return "trained parameters" if p.trains else "changed parameters"
 
 
 def _frozen(p: PassTable) -> Text:
@@ -87,12 +101,9 @@ def _frozen(p: PassTable) -> Text:
 
 def _how(p: PassTable) -> list[tuple[str, Text]]:
     """The hyperparameters that matter."""
-    parts = ", ".join(p.parts.upper().removesuffix("S")) or "no"
-    cut = (
-        f"{parts} rows reinitialised ({p.init}), output columns zeroed"
-        if p.reinit
-        else f"the control: nothing reinitialised, {parts} rows and output columns trained from where they are"
-    )
+    cut = told(p.treatment, p.reinit, p.parts, p.init, p.placeholder_text or "")
+    if not p.trains:
+        return [("operation", [cut]), ("seed", [str(p.seed)])]
     batch = p.length * p.micro_batch * p.accumulate
     done = NOT_KNOWN if p.steps_done is None else grouped(p.steps_done)
     refused = f", {p.refused_steps} refused as not finite" if p.refused_steps else ""
@@ -101,6 +112,7 @@ def _how(p: PassTable) -> list[tuple[str, Text]]:
     return [
         ("operation", [cut]),
         *([("sink logits of the targets", [p.sink_logits])] if p.sink_logits else []),
+        *([("learned logits", [_logits(p.learned_logits)])] if p.learned_logits else []),
         *([("shared K and V", ["heads that share them with a target are targets too"])] if p.whole_groups else []),
         ("steps", [f"{done} of {grouped(p.steps)} done{refused}{kept}"]),
         (
@@ -122,6 +134,10 @@ def _how(p: PassTable) -> list[tuple[str, Text]]:
     ]
 
 
+def _logits(values: list[float]) -> str:
+    return f"mean {fmean(values):.3f}, {min(values):.3f} to {max(values):.3f}"
+
+
 def _change(change: dict[str, Any]) -> Text:
     """What was set in mid-pass, and from when on."""
     parts: list[str | Code] = [f"after step {change.get('step', NOT_KNOWN)}: "]
@@ -133,12 +149,12 @@ def _change(change: dict[str, Any]) -> Text:
 
 def _memory(m: Material, p: PassTable) -> list[tuple[str, Text]]:
     """What it was estimated to take, and what it took."""
-    told = [f"estimated {size(p.memory_bytes_estimated)}"] if p.memory_bytes_estimated else []
+    words = [f"estimated {size(p.memory_bytes_estimated)}"] if p.memory_bytes_estimated else []
     if p.memory_bytes_peak:
         on_gpu = m.record.patient is not None and m.record.patient.device.startswith("cuda")
         what = "allocated on the GPU at the most" if on_gpu else "resident at the most, the whole program counted"
-        told.append(f"{size(p.memory_bytes_peak)} {what}")
-    return [("memory", ["; ".join(told)])] if told else []
+        words.append(f"{size(p.memory_bytes_peak)} {what}")
+    return [("memory", ["; ".join(words)])] if words else []
 
 
 def _perplexities(p: PassTable, now: After) -> Table:

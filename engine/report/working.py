@@ -25,6 +25,7 @@ def working(m: Material, p: PassTable, now: After) -> list[Block]:
                     [_of(p.woken_at_cut, p) + " targets are below the sink threshold before any training"],
                 ),
                 ("woken after training", [_of(now.woken, p) + " targets are below it" + at]),
+                *([("sink logits", [_resting(p)])] if p.sink_mass_after is not None else []),
                 ("working", ["held-out loss lost when the targets are ablated together: " + _together(p)]),
             ]
         )
@@ -40,6 +41,14 @@ def _of(woken: int | None, p: PassTable) -> str:
     return NOT_KNOWN if woken is None else f"{woken} of {len(p.target_heads)}"
 
 
+def _resting(p: PassTable) -> str:
+    cut = "" if p.sink_mass_cut is None else f" ({figure(p.sink_mass_cut, 3)} at the cut)"
+    return (
+        f"they take {figure(p.sink_mass_after, 3)} of the targets' weight on average{cut}; position 0 and the logit "
+        "together count against the threshold, since a head that rests on its logit is not awake"
+    )
+
+
 def _together(p: PassTable) -> str:
     cut = "" if p.ablation_loss_cut is None else f"cut {figure(p.ablation_loss_cut, 4)} → "
     return f"stock {figure(p.ablation_loss_stock, 4)} → {cut}after {figure(p.ablation_loss_after, 4)} nats"
@@ -52,6 +61,8 @@ class Target:
     head: Head
     mass_stock: float | None
     mass_after: float | None
+    sink_after: float | None
+    """What its sink logit takes; None: it has none."""
     woken: bool | None
     worth_stock: float | None
     worth_cut: float | None
@@ -62,6 +73,7 @@ class Target:
 def targets_by_head(m: Material, p: PassTable) -> list[Target]:
     """The targets of a pass in the order of ``target_heads``; none where nothing was measured of them."""
     stock, after = m.maps["stock"].bos_mass if "stock" in m.maps else None, m.rows_of(p)
+    sinks = m.maps[f"pass-{p.number}"].sink_mass if f"pass-{p.number}" in m.maps else []
     stages = (p.ablation_heads_stock, p.ablation_heads_cut, p.ablation_heads_after)
     n = len(p.target_heads)
     worth = [stage if stage and len(stage) == n else [None] * n for stage in stages]
@@ -70,8 +82,9 @@ def targets_by_head(m: Material, p: PassTable) -> list[Target]:
     found = []
     for i, head in enumerate(targets_of(p)):
         mass = _mass(after, head)
-        woken = None if mass is None else mass <= m.thresholds.bos_sink
-        found.append(Target(head, _mass(stock, head), mass, woken, *(stage[i] for stage in worth)))
+        sink = _mass(sinks, head)
+        woken = None if mass is None else mass + (sink or 0.0) <= m.thresholds.bos_sink
+        found.append(Target(head, _mass(stock, head), mass, sink, woken, *(stage[i] for stage in worth)))
     return found
 
 
@@ -100,6 +113,7 @@ def _table(m: Material, p: PassTable, targets: list[Target]) -> Table:
     columns: list[tuple[str, list[str | None]]] = [
         ("BOS mass, stock", [_known(t.mass_stock) for t in targets]),
         (f"BOS mass, {when}", [_known(t.mass_after) for t in targets]),
+        ("sink logit's share", [_known(t.sink_after) for t in targets]),
         ("woken", [None if t.woken is None else "yes" if t.woken else "no" for t in targets]),
         ("worth by itself, stock", [_worth(t.worth_stock) for t in targets]),
         ("at the cut", [_worth(t.worth_cut) for t in targets]),
