@@ -16,7 +16,7 @@ from pathlib import Path
 from engine.session import sessions_root
 from engine.trial import list_trials
 
-NAMES = ("relapse", "gradients-only", "two-passes", "two-corpora", "healthy-column")
+NAMES = ("relapse", "gradients-only", "treatments", "two-passes", "two-corpora", "healthy-column")
 """The longest first, so that two lanes end together."""
 
 

@@ -76,6 +76,9 @@ def open_(session: SessionFolder) -> None:
 def diagnose(
     model: Annotated[str, typer.Argument(help="`demo`, a local folder, a .gguf file or a hub name")],
     texts: Texts = "",
+    patch: Annotated[
+        Path | None, typer.Option("--patch", help="a session's folder, or a patch file: the model with it on")
+    ] = None,
     device: Device = "auto",
     dtype: Dtype = "auto",
     as_json: Json = False,
@@ -83,12 +86,15 @@ def diagnose(
     """Measure every head: grid, counts, band, sensitivity."""
     from engine.heads import HeadMap
     from engine.nn.attention import measure
-    from engine.nn.load import load
+    from engine.nn.patch import put_on
+    from engine.nn.worker import load_with
     from engine.probes import read_probes
     from engine.show import diagnosis_json, diagnosis_text
 
     probes = read_probes(texts)
-    patient = load(model, device, dtype)
+    patient, patches = load_with(model, patch, device, dtype)
+    for made in patches:
+        put_on(patient, made)
     for found in measure(patient, probes):
         if isinstance(found, HeadMap):
             typer.echo(

@@ -193,30 +193,14 @@ def _written(continuation: Continuation) -> dict[str, Any]:
 
 def opened(model: str, texts: list[str], patch: Path | None, device: str, dtype: str) -> tuple[Patient, list[Patch]]:
     """The stock model, and the patches to put on it; complains about everything first."""
-    from engine.nn.load import find, load
-    from engine.nn.patch import load_patch
     from engine.nn.reading import running_text
-    from engine.nn.worker import session_patches
-    from engine.session import open_session
+    from engine.nn.worker import load_with
 
     for source in texts:
         if next(iter(running_text(source)), None) is None:
             raise InputError(f"{source} holds no text")
-    patches = []
-    if patch is not None:
-        paths = session_patches(open_session(patch))[0] if patch.is_dir() else [patch]
-        patches = [load_patch(path) for path in paths]
-    find(model)
     progress(f"loading {model}")
-    patient = load(model, device, dtype)
-    for made in patches:
-        if made.about.get("weights_sha256") != patient.weights_sha256:
-            raise InputError(
-                f"{patch} was made for other weights than those of {model} "
-                f"({str(made.about.get('weights_sha256'))[:12]}…, here {patient.weights_sha256[:12]}…); "
-                f"name the model that it was made for"
-            )
-    return patient, patches
+    return load_with(model, patch, device, dtype)
 
 
 def both(patient: Patient, patches: list[Patch], measured: Callable[[], T]) -> tuple[T, T | None]:

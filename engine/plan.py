@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from engine.errors import InputError
 
 Treatment = Literal["reinitialise", "sink_logit", "placeholder", "prune", "nothing"]
-LEARNING_RATES: dict[str, float] = {"sink_logit": 0.02, "placeholder": 0.01}
+LEARNING_RATES: dict[str, float] = {"sink_logit": 0.1, "placeholder": 0.01}
 """Where a plan names none: a logit is one number that has to travel some nats, and an embedding is not fine-tuned
 but made anew. For all else the method's own."""
 

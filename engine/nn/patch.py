@@ -134,7 +134,7 @@ def require_plain(patches: list[Patch]) -> None:
             raise InputError(
                 f"pass {patch.about['number']} gave {len(patch.values)} heads a sink logit, and a plain checkpoint of "
                 "this family has no place for one: the patch itself carries them, and --patch puts it on a model "
-                "(headsurgeon perplexity, generate, ablate, stream)"
+                "(headsurgeon diagnose, perplexity, generate, ablate, stream)"
             )
 
 

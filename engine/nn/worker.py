@@ -24,15 +24,15 @@ from engine.errors import Failure, InputError
 from engine.heads import Head, HeadMap
 from engine.journal import Entry, Tail, Writer
 from engine.nn.attention import measure
-from engine.nn.load import Patient, load
+from engine.nn.load import Patient, find, load
 from engine.nn.looking import LENGTH, SAMPLES, attention, contributed, first_samples, watched, written
 from engine.nn.operate import STATE, operate
-from engine.nn.patch import load_patch, put_on, take_off, taken_off
+from engine.nn.patch import Patch, load_patch, put_on, take_off, taken_off
 from engine.nn.setting import prepare
 from engine.nn.vitals import dormancy
 from engine.plan import Plan, changes, make_plan
 from engine.probes import read_probes
-from engine.session import Session
+from engine.session import Session, open_session
 
 IDLE_SECONDS = 1800.0
 """A worker that has nothing to do and is asked nothing leaves after so long."""
@@ -390,3 +390,25 @@ def session_patches(session: Session) -> tuple[list[Path], str]:
             f"session {session.id} has no finished pass; `headsurgeon resume {session.folder}` may finish one"
         )
     return [session.patch(done.number) for done in chart.standing], chart.created.model
+
+
+def load_with(model: str, patch: Path | None, device: str, dtype: str) -> tuple[Patient, list[Patch]]:
+    """The stock model, and the patches of a session's folder or a patch file to be put on it; nothing is put on yet.
+
+    Raises:
+        InputError: either cannot be loaded, or the patch was made for other weights.
+    """
+    paths: list[Path] = []
+    if patch is not None:
+        paths = session_patches(open_session(patch))[0] if patch.is_dir() else [patch]
+    patches = [load_patch(path) for path in paths]
+    find(model)
+    patient = load(model, device, dtype)
+    for made in patches:
+        if made.about.get("weights_sha256") != patient.weights_sha256:
+            raise InputError(
+                f"{patch} was made for other weights than those of {model} "
+                f"({str(made.about.get('weights_sha256'))[:12]}…, here {patient.weights_sha256[:12]}…); "
+                f"name the model that it was made for"
+            )
+    return patient, patches

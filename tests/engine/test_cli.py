@@ -82,6 +82,24 @@ def test_preflight_of_the_papers_first_pass(run, tmp_path: Path) -> None:  # typ
     assert "6.58 %" in run("preflight", "bloom-1b7", "--targets", PASS_1).out
 
 
+def test_preflight_of_other_treatments(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "bloom-1b7").mkdir()
+    (tmp_path / "bloom-1b7" / "config.json").write_text(json.dumps(BLOOM_1B7))
+    counts = {}
+    for treatment in ("sink_logit", "placeholder", "prune", "nothing"):
+        ran = run("preflight", "bloom-1b7", "--targets", PASS_1, "--treatment", treatment, "--json")
+        found = json.loads(ran.out)
+        counts[treatment] = found["trained_parameters"], found["touched_tensor_parameters"]
+    assert counts == {
+        "sink_logit": (108, 18 * 16),
+        "placeholder": (2048, 250_880 * 2048),
+        "prune": (108 * 128 * 2048, 18 * 2048 * 2048),
+        "nothing": (0, 0),
+    }
+    sentence = refused(run("preflight", "bloom-1b7", "--targets", "H5", "--treatment", "pray"))
+    assert "treatment: Input should be 'reinitialise', 'sink_logit', 'placeholder', 'prune' or 'nothing'" in sentence
+
+
 def test_preflight_of_a_model_whose_heads_share_k_and_v(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "smol").mkdir()
     (tmp_path / "smol" / "config.json").write_text(json.dumps(SMOLLM2_135M))

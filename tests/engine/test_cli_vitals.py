@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from engine import cli
 from engine.errors import InputError
@@ -92,6 +93,20 @@ def test_a_patch_is_shown_beside_the_stock_model(run, tmp_path: Path) -> None:  
     assert "after: with story" in text
     row = next(line for line in text.splitlines() if line.startswith("L1-H2")).split()
     assert row == ["L1-H2", f"{stock['heads']['L1-H2']:+.6f}", "+0.000000"]
+
+
+def test_a_diagnosis_with_a_patch_on(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    patient = load("tiny", "cpu")
+    (piece,) = patient.anatomy.slices(Head(1, 2), "s")
+    about = {"number": 1, "weights_sha256": patient.weights_sha256, "plan": {"treatment": "sink_logit"}}
+    never, logit = torch.tensor([float("-inf")]), torch.tensor([2.0])
+    save_patch(tmp_path / "sink.safetensors", Patch({piece.key: logit}, {piece.key: never}, about))
+    stock = run("diagnose", "tiny", "--json").json["heads"]
+    after = run("diagnose", "tiny", "--patch", "sink.safetensors", "--json").json["heads"]
+    assert [head for head, before in zip(after, stock, strict=True) if head["bos_mass"] != before["bos_mass"]]
+    (treated,) = (head for head in after if (head["layer"], head["head"]) == (1, 2))
+    assert 0.1 < treated["sink_mass"] < 1
+    assert all(head["sink_mass"] == 0 for head in after if (head["layer"], head["head"]) != (1, 2))
 
 
 def test_classes_are_told_by_a_diagnosis(run) -> None:  # type: ignore[no-untyped-def]
