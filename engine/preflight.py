@@ -31,6 +31,8 @@ LOGITS_AT_ONCE = 2**27
 BLOOM's 250 880 words that is one sample of 512 tokens."""
 
 
+WATCHED = 32
+"""Samples of each other text whose perplexity is told."""
 LONGEST_TEXT = 2048
 """Tokens of the longest built-in text, in whatever context."""
 
@@ -126,7 +128,8 @@ def _training(a: Anatomy, lowest_layer: int, plan: Plan, size: int) -> int:
 
 
 def _evaluating(a: Anatomy, plan: Plan, size: int) -> int:
-    at_once = min(TOKENS_AT_ONCE, LOGITS_AT_ONCE // a.vocabulary, plan.heldout_samples * plan.length)
+    samples = max(plan.heldout_samples, WATCHED if plan.watch else 0)
+    at_once = min(TOKENS_AT_ONCE, LOGITS_AT_ONCE // a.vocabulary, samples * plan.length)
     tokens = max(plan.length, at_once)
     return _logits(tokens, a, size) + _working(tokens, a, size)
 

@@ -19,13 +19,12 @@ from engine.nn.pattern import pattern
 from engine.nn.reading import running_text
 from engine.nn.vitals import contributions, mean_loss, windows
 from engine.plan import Plan
+from engine.preflight import WATCHED
 from engine.probes import Probe
 
 SAMPLES = 16
 """Of a text on which every head is silenced in turn."""
 LENGTH = 512
-WATCHED = 32
-"""Samples of a text whose perplexity is watched."""
 
 
 def attention(patient: Patient, stage: str, head: Head, probes: list[Probe], text: int) -> Iterator[events.Event]:

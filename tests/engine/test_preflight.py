@@ -51,6 +51,17 @@ def test_memory_grows_with_what_is_asked_for():
     assert estimate("L20-H9", accumulate=32).memory_bytes == base
 
 
+def test_texts_that_are_watched_are_evaluated_in_samples_of_their_own():
+    small = anatomy_of({**BLOOM_1B7, "vocab_size": 1000}, "x")  # so that many samples fit at once
+
+    def needed(**values):
+        plan = make_plan({"targets": "all", "length": 64, **values})
+        return memory_bytes(small, resolve("L20-H9", Model(24, 16)), plan, "float32", 64)
+
+    few, many = needed(heldout_samples=8), needed(heldout_samples=32)
+    assert few < many == needed(heldout_samples=8, watch=["x.txt"])
+
+
 def test_the_disk_holds_patch_and_state_twice():
     trained = estimate("L20-H9").trained_parameters
     # patch: new and old values in two bytes each; state: master and two moments in four, the best in two
