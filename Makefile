@@ -1,10 +1,11 @@
 # Everything lives in .venv; python 3.11 or newer, make and pip are all that is needed beforehand.
 PYTHON ?= python3
 VENV := .venv
+OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test pytest venv lint demo protocols soak real bench bench-tui bench-corpus bench-memory bench-stream clean
+.PHONY: run test pytest venv lint oldest demo protocols soak real bench bench-tui bench-corpus bench-memory bench-stream clean
 
 run: venv
 	$(BIN)/headsurgeon --demo
@@ -30,6 +31,14 @@ lint: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Whatever touches a model, on the lowest supported transformers, in an environment of its own.
+oldest:
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check 'transformers==5.0.0'
+	$(OLDEST)/bin/pytest tests/engine/nn
 
 # Rebuilds the demo patient from public texts: most of an hour, needs apt-get to fetch them.
 demo: venv
@@ -69,4 +78,4 @@ bench-stream: venv
 	$(BIN)/python -m benchmarks.streaming
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(OLDEST) build dist *.egg-info
