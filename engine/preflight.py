@@ -63,10 +63,10 @@ def preflight(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str, con
     """
     layers, heads = zone_of(targets)
     _, frozen, outside = zones(targets, Model(anatomy.n_layers, anatomy.n_heads))
-    trained = anatomy.trained_parameters(targets, plan.touched)
+    changed = anatomy.trained_parameters(targets, plan.touched)
     return Preflight(
         targets=len(targets),
-        trained_parameters=trained,
+        trained_parameters=changed if plan.trains else 0,
         touched_tensor_parameters=anatomy.touched_tensor_parameters(targets, plan.touched),
         total_parameters=anatomy.total_parameters,
         zone_layers=layers,
@@ -74,7 +74,7 @@ def preflight(anatomy: Anatomy, targets: list[Head], plan: Plan, dtype: str, con
         in_band_frozen=len(frozen),
         outside=len(outside),
         memory_bytes=memory_bytes(anatomy, targets, plan, dtype, context),
-        disk_bytes=disk_bytes(trained, dtype),
+        disk_bytes=disk_bytes(changed, dtype),
         sink_logits=sink_logits(anatomy, plan),
     )
 

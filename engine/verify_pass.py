@@ -131,9 +131,8 @@ def pass_claims(
     yield compared(where, "zone", {"layers": p.zone.layers, "heads": p.zone.heads}, {"layers": layers, "heads": heads})
     anatomy = _anatomy(patient)
     if anatomy:
-        yield compared(
-            where, "trained_parameters", p.trained_parameters, anatomy.trained_parameters(targets, p.touched)
-        )
+        found = anatomy.trained_parameters(targets, p.touched) if p.trains else 0
+        yield compared(where, "trained_parameters", p.trained_parameters, found)
         found = anatomy.touched_tensor_parameters(targets, p.touched)
         yield compared(where, "touched_tensor_parameters", p.touched_tensor_parameters, found)
     yield from _map_claims(where, p, targets, maps, told)

@@ -135,8 +135,8 @@ class _Theatre:
     def start(self) -> Generator[events.Event, None, events.PassStarted]:
         s, a, patient = self.setting, self.patient.anatomy, self.patient
         layers, heads = zone_of(s.targets)
-        trained = a.trained_parameters(s.targets, self.plan.touched)
-        require_space(s.folder.parent, files_bytes(trained, patient.dtype) + 1_000_000, f"pass {s.number}")
+        changed = a.trained_parameters(s.targets, self.plan.touched)
+        require_space(s.folder.parent, files_bytes(changed, patient.dtype) + 1_000_000, f"pass {s.number}")
         s.folder.mkdir(exist_ok=True)
         with taken_off(patient, s.earlier):
             stock, sources = self._heldout()
@@ -152,7 +152,7 @@ class _Theatre:
             zone_heads=heads,
             steps=s.n_steps,
             warmup=s.warmup,
-            trained_parameters=trained,
+            trained_parameters=changed if self.plan.trains else 0,
             touched_tensor_parameters=a.touched_tensor_parameters(s.targets, self.plan.touched),
             corpus=s.corpus.sources,
             heldout_perplexity_stock=perplexity(stock),

@@ -93,7 +93,7 @@ def _operation(p: PassTable) -> Words:
                 "it alone is not counted. ",
             ]  # fmt: skip
         case "prune":
-            return [f"Their columns of the output projection were set to 0 ({size}); nothing was trained. "]
+            return ["Their columns of the output projection were set to 0; nothing was trained. "]
         case "nothing":
             return ["Nothing was done to them: the model was measured as it stands. "]
     parts = ", ".join(p.parts.upper())

@@ -70,7 +70,7 @@ def _what(m: Material, p: PassTable) -> list[tuple[str, Text]]:
         ("targets as written", [Code(p.targets)]),
         ("target heads", [f"{len(targets)}: ", Code(write(targets))]),
         ("zone", [f"L{l0}–L{l1} × H{h0}–H{h1}{split}"]),
-        (_changed(p), [share(p.trained_parameters, total, 2) + f", {_WHAT[p.treatment]}"]),
+        ("trained parameters", [share(p.trained_parameters, total, 2) + f", {_WHAT[p.treatment]}"]),
         (
             "touched tensors",
             [share(p.touched_tensor_parameters, total, 2) + " parameters, whole tensors that hold a slice"],
@@ -82,13 +82,9 @@ def _what(m: Material, p: PassTable) -> list[tuple[str, Text]]:
 _WHAT = dict.fromkeys(ALL, "the slices of the target heads") | {
     "sink_logit": "a logit per target head",
     "placeholder": "the embedding of one token",
-    "prune": "the output columns of the target heads",
-    "nothing": "none",
+    "prune": "the output columns of the target heads became zero",
+    "nothing": "nothing was changed",
 }
-
-
-def _changed(p: PassTable) -> str:
-    return "trained parameters" if p.trains else "changed parameters"
 
 
 def _frozen(p: PassTable) -> Text:

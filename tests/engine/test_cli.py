@@ -93,7 +93,7 @@ def test_preflight_of_other_treatments(run, tmp_path: Path) -> None:  # type: ig
     assert counts == {
         "sink_logit": (108, 18 * 16),
         "placeholder": (2048, 250_880 * 2048),
-        "prune": (108 * 128 * 2048, 18 * 2048 * 2048),
+        "prune": (0, 18 * 2048 * 2048),
         "nothing": (0, 0),
     }
     sentence = refused(run("preflight", "bloom-1b7", "--targets", "H5", "--treatment", "pray"))
