@@ -67,3 +67,19 @@ def test_the_claims_stand_on_the_committed_trials() -> None:
     assert [figure for figure in told if figure not in table] == []
     assert second.woken == len(second.target_heads)
     assert {check.woken for check in relapse} == {19}
+
+
+def test_the_table_of_treatments_stands_on_the_committed_trial() -> None:
+    (trial,) = SESSIONS.glob("*-treatments-demo-*")
+    rows = []
+    for arm in ("nothing", "prune", "sink-logit", "placeholder", "reinitialise"):
+        (p,) = load(Session(trial / arm)).passes
+        other = p.perplexity_after or {}
+        logits = "" if p.sink_mass_after is None else f"{p.sink_mass_after:.3f} "
+        watched = " | ".join(f"{other[f'demo:heldout-{text}.txt']:.2f}" for text in ("austen", "code"))
+        worth = f"{p.ablation_loss_after:.3f} nats".replace("-", "−")
+        rows.append(
+            f"| {arm.replace('-', ' ')} | {p.trained_parameters:,} | {p.woken} | {logits}| "
+            f"{p.heldout_perplexity:.2f} | {watched} | {worth} |"
+        )
+    assert [row for row in rows if row not in README] == []

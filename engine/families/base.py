@@ -219,8 +219,8 @@ class Anatomy:
         return (size, self.d_model) if piece.dim == 0 else (self.d_model, size)
 
     def trained_parameters(self, heads: Iterable[Head], parts: str = "qkvo") -> int:
-        """Parameters in the slices of ``heads``: what a pass really trains, or changes at once. An ``e`` among the parts is the
-        embedding of one token."""
+        """Parameters in the slices of ``heads``: what a pass really trains, or changes at once. An ``e`` among the
+        parts is the embedding of one token."""
         slices = sum(math.prod(self.slice_shape(piece)) for piece in self.slices_of(heads, parts))
         return slices + (self.d_model if "e" in parts else 0)
 
