@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,8 +11,26 @@ from engine.printable import printable
 
 PUBLISHED_RATIO = 22.2
 """Times faster than the window run anew, at most (Xiao et al., 2023)."""
+FAMILIES = ("bloom", "falcon", "gemma", "gpt_neox", "llama", "mistral", "mpt", "qwen2", "qwen3")
+"""Families that stream: with ALiBi, or with one table of turning angles for all layers."""
 COMPARED = 4096
 """Tokens up to which full attention and the window run anew are held beside; they take too long for more."""
+
+
+def why_not(family: str, windows: Sequence[int]) -> str:
+    """Why a patient cannot stream, as a sentence without its subject; empty where it can.
+
+    Args:
+        windows: per layer the keys that a query sees, 0: all
+    """
+    if any(windows):
+        return "has layers with a window of their own; streaming knows none beside its own"
+    if family not in FAMILIES:
+        return (
+            f"is of the family {family}, whose positions cannot be given by slot in a cache; "
+            f"those of {', '.join(FAMILIES)} can"
+        )
+    return ""
 
 
 @dataclass(frozen=True)
