@@ -29,6 +29,9 @@ from engine.nn.vitals import perplexity
 from engine.nn.watching import turn
 from engine.streaming import Arm, ArmFigures, why_not
 
+BLOCK = 64
+"""Tokens between two results."""
+
 
 class StreamingLayer(CacheLayerMixin):
     """Keys and values of one layer: ``anchors`` first tokens and the latest ones, ``slots`` in all, in the order
@@ -185,7 +188,7 @@ def long_ids(patient: Patient, pieces: Iterable[str], tokens: int) -> Tensor:
     return torch.tensor(ids[:tokens], device=patient.device)
 
 
-def stream(patient: Patient, ids: Tensor, cache: Cache, block: int = 256) -> Iterator[Block]:
+def stream(patient: Patient, ids: Tensor, cache: Cache, block: int = BLOCK) -> Iterator[Block]:
     """Read a text token by token through a cache: a ``streaming_cache``, or ``DynamicCache()`` for full attention.
 
     Args:
@@ -211,7 +214,7 @@ def cache_argument(patient: Patient) -> str:
     return "cache" if "cache" in inspect.signature(patient.model.forward).parameters else "past_key_values"
 
 
-def recomputed(patient: Patient, ids: Tensor, window: int, first: int = 0, block: int = 64) -> Iterator[Block]:
+def recomputed(patient: Patient, ids: Tensor, window: int, first: int = 0, block: int = BLOCK) -> Iterator[Block]:
     """Read a text with the latest ``window`` tokens alone, run anew for every token, positions from 0: what the
     cache is held against. Starts with the token at ``first``.
 
@@ -246,7 +249,7 @@ def _finish(patient: Patient) -> None:
 # --- arms ------------------------------------------------------------------------------------------
 
 
-def past_window(patient: Patient, ids: Tensor, cache: Cache, window: int, block: int = 256) -> Iterator[Block]:
+def past_window(patient: Patient, ids: Tensor, cache: Cache, window: int, block: int = BLOCK) -> Iterator[Block]:
     """What comes after the first ``window`` tokens have been read through a cache: only there it shows what it keeps.
 
     Args:
@@ -257,28 +260,29 @@ def past_window(patient: Patient, ids: Tensor, cache: Cache, window: int, block:
     yield from stream(patient, ids[window:], cache, block)
 
 
-def arm(patient: Patient, ids: Tensor, window: int, how: Arm) -> Iterator[int | ArmFigures]:
+def arm(patient: Patient, ids: Tensor, window: int, how: Arm, block: int = BLOCK) -> Iterator[int | ArmFigures]:
     """One way of reading a text past its first ``window`` tokens. Yields the tokens done, then the figures.
 
     ``*_, figures = arm(load("demo"), ids, 64, Arm("anchors", 4))``
 
     Args:
         ids: as for ``stream``  # (T,)
+        block: tokens between two results
     """
     nats: list[float] = []
     seconds, cache = 0.0, None
     match how.kind:
         case "recomputed":
-            blocks = recomputed(patient, ids, window, window)
+            blocks = recomputed(patient, ids, window, window, block)
         case "full":
             cache = DynamicCache()
-            blocks = past_window(patient, ids, cache, window)
+            blocks = past_window(patient, ids, cache, window, block)
         case _:
             cache = streaming_cache(patient, how.anchors, window)
-            blocks = past_window(patient, ids, cache, window)
-    for block in blocks:
-        nats += block.nats
-        seconds += block.seconds
+            blocks = past_window(patient, ids, cache, window, block)
+    for some in blocks:
+        nats += some.nats
+        seconds += some.seconds
         yield len(nats)
     loss = math.fsum(nats) / len(nats)
     yield ArmFigures(perplexity(loss), round(len(nats) / seconds, 3), cache_bytes(cache) if cache else 0)

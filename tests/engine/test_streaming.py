@@ -44,7 +44,7 @@ def test_how_much_faster_than_recomputed_and_how_much_worse_without_anchors() ->
     assert rows["full attention"]["anchors"] is None
     text = stream_text(found(after=False))
     assert "birds.txt: the 236 tokens after the first 64" in text
-    assert "stock: without anchors +50.0% perplexity against 4" in text
+    assert "stock 60.00 without anchors and 40.00 with 4 (+50.0%). On this text stock" in " ".join(text.split())
     assert "published for × at most: 22.2" in text
 
 
