@@ -109,6 +109,8 @@ class Chart:
     """What long texts read through windows came to; the text that was read last stands last."""
     streaming: events.StreamStarted | None = None
     """The long text that is being read, if its worker is alive."""
+    stream_ended: tuple[int, str] = (0, "")
+    """Entry and outcome of the last reading that ended."""
     passes: list[PassChart] = field(default_factory=list)
     queue: list[dict[str, Any]] = field(default_factory=list)
     """Plans that wait for their turn."""
@@ -187,7 +189,7 @@ class Chart:
                 read = self.streams[passage] = self.streams.pop(passage, {})
                 read.setdefault(event.stage, {})[Arm(event.way, event.anchors)] = figures
             case events.StreamEnded():
-                self.streaming = None
+                self.streaming, self.stream_ended = None, (entry.seq, event.outcome)
             case events.PassStarted():
                 if running:  # begun anew before anything was saved
                     self.passes.pop()

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.errors import InputError
-from engine.printable import printable
+from engine.printable import printable, size
 
 PUBLISHED_RATIO = 22.2
 """Times faster than the window run anew, at most (Xiao et al., 2023)."""
@@ -132,12 +132,15 @@ def curve(found: dict[Arm, ArmFigures]) -> list[tuple[int, float]]:
     return sorted((arm.anchors, figures.perplexity) for arm, figures in found.items() if arm.kind == "anchors")
 
 
-def without(found: dict[Arm, ArmFigures]) -> float | None:
-    """How much higher the perplexity is with the window alone than with most anchors, as a share; None: not known."""
-    points = curve(found)
-    if len(points) < 2 or points[0][0]:
-        return None
-    return points[0][1] / points[-1][1] - 1
+def without(found: dict[Arm, ArmFigures], most: int = 0) -> float | None:
+    """How much higher the perplexity is with the window alone than with ``most`` anchors, as a share; None: not known.
+
+    Args:
+        most: 0: as many as were read
+    """
+    points = dict(curve(found))
+    most = most or max(points, default=0)
+    return points[0] / points[most] - 1 if most and 0 in points and most in points else None
 
 
 def answer(named: Read) -> str:
@@ -146,37 +149,46 @@ def answer(named: Read) -> str:
     Args:
         named: as ``sides`` gives it: stock, and another state by its name
     """
-    losses = {name: loss for name, found in named.items() if (loss := without(found)) is not None}
-    if not losses:
+    points = {name: dict(curve(found)) for name, found in named.items() if without(found) is not None}
+    if not points:
         return ""
-    parts = []
-    for name, loss in losses.items():
-        (_, alone), *_, (most, kept) = curve(named[name])
-        parts.append(f"{name} {alone:.2f} without anchors and {kept:.2f} with {most} ({loss:+.1%})")
-    needs = {name: loss >= NEED for name, loss in losses.items()}
-    names = list(needs)
-    limit = f"a difference under {NEED:.0%} is taken for none"
-    match list(needs.values()):
+    most = max(set.intersection(*map(set, points.values())))
+    if not most:  # of the newer state only other arms are known
+        name, found = next(iter(named.items()))
+        return answer({name: found})
+    losses = {name: by[0] / by[most] - 1 for name, by in points.items()}
+    parts = [f"{name} {points[name][0]:.2f} and {points[name][most]:.2f} ({100 * loss:+.1f} %)"
+             for name, loss in losses.items()]  # fmt: skip
+    first, *_, last = list(losses) * 2
+    match [loss >= NEED for loss in losses.values()]:
         case [True, True]:
-            less = "less than stock" if losses[names[1]] < losses[names[0]] else "no less than stock"
-            verdict = f"{names[1]} it still needs them, {less}"
+            less = "less than stock" if losses[last] < losses[first] else "no less than stock"
+            verdict = f"{last} it still needs them, {less}"
         case [True, False]:
-            verdict = f"stock needs them and {names[1]} it does not"
+            verdict = f"{first} needs them and {last} it does not"
         case [False, True]:
-            verdict = f"stock does not need them and {names[1]} it does"
+            verdict = f"{first} does not need them and {last} it does"
         case [False, False]:
-            verdict = f"neither stock nor {names[1]} does it need them"
+            verdict = f"neither {first} nor {last} does it need them"
         case [True]:
-            verdict = f"{names[0]} needs them" if names[0] == "stock" else f"{names[0]} it needs them"
+            verdict = f"{first} needs them" if first == "stock" else f"{first} it needs them"
         case _:
-            verdict = f"{names[0]} does not need them" if names[0] == "stock" else f"{names[0]} it needs none"
-    return f"Perplexity: {', '.join(parts)}. On this text {verdict}; {limit}."
+            verdict = f"{first} does not need them" if first == "stock" else f"{first} it needs none"
+    return (
+        f"Perplexity without anchors and with {most}: {', '.join(parts)}. On this text {verdict} "
+        f"(under {100 * NEED:g} % counts as none)."
+    )
 
 
 def ratio_of(arm: Arm, found: dict[Arm, ArmFigures]) -> float | None:
     """How many times as fast as the window run anew; None: it was not."""
     anew = found.get(Arm("recomputed"))
     return round(found[arm].tokens_per_second / anew.tokens_per_second, 2) if anew else None
+
+
+def cache_size(n_bytes: int) -> str:
+    """For people; a tiny patient's cache is no megabyte."""
+    return size(n_bytes) if n_bytes >= 10_000_000 else f"{n_bytes / 1000:.0f} kB"
 
 
 def told(window: int, found: dict[Arm, ArmFigures]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine.printable import size
 from engine.record import streams_of
 from engine.report.axes import LEFT, WIDTH, Axes, legend
 from engine.report.blocks import Block, Facts, Figure, Figures, Heading, Paragraph, Table
@@ -10,7 +9,7 @@ from engine.report.material import Material
 from engine.report.svg import BLUE, ORANGE, picture, tag, words
 from engine.report.tables import csv_text, shown
 from engine.report.words import NOT_KNOWN, Code, Text, figure, grouped, perplexity
-from engine.streaming import PUBLISHED_RATIO, Arm, Passage, Read, answer, curve, in_order, ratio_of, sides
+from engine.streaming import PUBLISHED_RATIO, Arm, Passage, Read, answer, cache_size, curve, in_order, ratio_of, sides
 
 
 def streaming(m: Material) -> list[Block]:
@@ -23,8 +22,8 @@ def streaming(m: Material) -> list[Block]:
         Paragraph(
             [
                 "A window holds so many tokens and forgets the oldest; anchors are first tokens of the text that stay "
-                "in it. Positions go by slot in the window. Recomputed is the window run anew for every token, without a "
-                "cache; × says how many times as fast as that an arm is (published: up to "
+                "in it. Positions go by slot in the window. Recomputed is the window run anew for every token, without "
+                "a cache; × says how many times as fast as that an arm is (published: up to "
                 f"{PUBLISHED_RATIO:g}, on models of 7 to 70 billion parameters). All perplexities are over the same "
                 "tokens, those past the first window. Speeds are of the machine as busy as it was."
             ]
@@ -66,7 +65,7 @@ def _table(named: Read) -> Table:
                 [figure(ratio, 1)],
             ]
         held = next(found[arm].cache_bytes for found in named.values() if arm in found)
-        rows.append([*row, [size(held) if held else NOT_KNOWN]])
+        rows.append([*row, [cache_size(held) if held else NOT_KNOWN]])
     return Table([*head, "cache"], rows)
 
 

@@ -115,9 +115,9 @@ def test_the_report_has_a_table_a_picture_and_the_answer(session: Session, tmp_p
     assert "## A long text through a window" in text
     rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith(("| 4 anchors", "| full att"))]
     cells = [[cell.strip() for cell in row] for row in rows]
-    assert cells[1] == ["4 anchors + window", "40.00", "120", "15.0", "50.00", "120", "15.0", "0 MB"]
+    assert cells[1] == ["4 anchors + window", "40.00", "120", "15.0", "50.00", "120", "15.0", "49 kB"]
     assert cells[0][1:5] == ["30.00", "90", "11.2", "45.00"]
-    assert "stock 60.00 without anchors and 40.00 with 4 (+50.0%)" in text
+    assert "without anchors and with 4: stock 60.00 and 40.00 (+50.0 %), after pass 1 51.00 and 50.00 (+2.0 %)" in text
     assert "stock needs them and after pass 1 it does not" in text
     picture = (tmp_path / "report" / "anchors-1.svg").read_text("utf-8")
     assert picture.count("<circle") == 6 and picture.count("<polyline") == 2 and picture.count('"6 4"') == 2
