@@ -11,6 +11,7 @@ from engine import events
 from engine.heads import Head, HeadMap, Rows
 from engine.journal import Entry, Reader
 from engine.session import Session
+from engine.streaming import Arm, ArmFigures, Passage, Read
 
 
 @dataclass
@@ -104,6 +105,12 @@ class Chart:
     generated: dict[str, events.Generated] = field(default_factory=dict)
     contributions: dict[str, events.Contributed] = field(default_factory=dict)
     """Newest of each, by stage."""
+    streams: dict[Passage, Read] = field(default_factory=dict)
+    """What long texts read through windows came to; the text that was read last stands last."""
+    streaming: events.StreamStarted | None = None
+    """The long text that is being read, if its worker is alive."""
+    stream_ended: tuple[int, str] = (0, "")
+    """Entry and outcome of the last reading that ended."""
     passes: list[PassChart] = field(default_factory=list)
     queue: list[dict[str, Any]] = field(default_factory=list)
     """Plans that wait for their turn."""
@@ -162,6 +169,7 @@ class Chart:
                 self.created, self.time_created = event, entry.time
             case events.WorkerStarted():
                 self.worker, self.closed, self.failed, self.message = event, False, False, ""
+                self.streaming = None
             case events.Progress():
                 self.progress = event
             case events.Loaded():
@@ -173,6 +181,15 @@ class Chart:
                 self.generated[event.stage] = event
             case events.Contributed():
                 self.contributions[event.stage] = event
+            case events.StreamStarted():
+                self.streaming = event
+            case events.Streamed():
+                passage = Passage(event.text, event.text_sha256, event.tokens, event.window)
+                figures = ArmFigures(event.perplexity, event.tokens_per_second, event.cache_bytes)
+                read = self.streams[passage] = self.streams.pop(passage, {})
+                read.setdefault(event.stage, {})[Arm(event.way, event.anchors)] = figures
+            case events.StreamEnded():
+                self.streaming, self.stream_ended = None, (entry.seq, event.outcome)
             case events.PassStarted():
                 if running:  # begun anew before anything was saved
                     self.passes.pop()
@@ -186,7 +203,7 @@ class Chart:
             case events.Refused():
                 self.message = event.message
             case events.Failed():
-                self.message, self.failed = event.message, True
+                self.message, self.failed, self.streaming = event.message, True, None
             case events.Closed():
                 self.closed = True
             case events.Undone() | events.Accepted():
@@ -196,10 +213,15 @@ class Chart:
                         self.maps.pop(f"pass-{event.number}", None)
                         self.generated.pop(f"pass-{event.number}", None)
                         self.contributions.pop(f"pass-{event.number}", None)
+                        self._forget_reading(f"pass-{event.number}")
                     elif pass_.number == event.number:
                         pass_.accepted = True
             case _ if running:
                 self._add_to_pass(running, event, entry.time)
+
+    def _forget_reading(self, stage: str) -> None:
+        left = {p: {name: read for name, read in by.items() if name != stage} for p, by in self.streams.items()}
+        self.streams = {passage: read for passage, read in left.items() if read}
 
     def _add_to_pass(self, pass_: PassChart, event: events.Event, time: str) -> None:
         match event:

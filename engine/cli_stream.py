@@ -9,9 +9,7 @@ import typer
 from engine.cli import Device, Dtype, Json, app
 from engine.cli_vitals import Model, Patched, about, both, opened, print_found, progress
 from engine.errors import InputError
-from engine.streaming import Arm, ArmFigures, arms, read_anchors, stream_text, told
-
-WINDOW = 256
+from engine.streaming import Arm, ArmFigures, arms, default_window, read_anchors, stream_text, told
 
 
 @app.command()
@@ -35,7 +33,7 @@ def stream(
 
     numbers = read_anchors(anchors)
     patient, patches = opened(model, [text], patch, device, dtype)
-    windows = window or [max(2, min(WINDOW, patient.context // 4))]
+    windows = window or [default_window(patient.context)]
     check_streams(patient)
     for each in windows:
         streaming_cache(patient, max(numbers), each)  # takes no memory yet, and complains first

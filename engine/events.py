@@ -385,6 +385,48 @@ class Contributed(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StreamStarted(Event):
+    """A long text is being read through windows, in one state of the model after the other."""
+
+    kind: ClassVar[str] = "stream_started"
+    text: str
+    tokens: int
+    window: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Streamed(Event):
+    """One way of reading a long text is done, in one state of the model."""
+
+    kind: ClassVar[str] = "streamed"
+    stage: str
+    """``stock`` or ``pass-N``."""
+    text: str
+    """The source, as it was named."""
+    text_sha256: str
+    """Of its token ids."""
+    tokens: int
+    """Predicted in all; the figures are of those past the first window."""
+    window: int
+    way: str
+    """``full``, ``anchors`` (with 0 of them: the window alone) or ``recomputed``."""
+    anchors: int
+    perplexity: float
+    tokens_per_second: float
+    cache_bytes: int
+    """Keys and values at the end of the text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamEnded(Event):
+    """No more of the text is read; what was done stands."""
+
+    kind: ClassVar[str] = "stream_ended"
+    outcome: str
+    """completed, stopped or out_of_memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Undone(Event):
     """The slices of a pass got their originals back."""
 

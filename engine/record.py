@@ -21,7 +21,9 @@ from engine.generation import averages, by_category
 from engine.heads import Head, HeadMap, ProbeText, Rows, Thresholds, as_rows
 from engine.plan import first_complaint
 from engine.session import Session
+from engine.streaming import Arm, ArmFigures, Passage, Read
 from engine.tables import (
+    ArmTable,
     CheckTable,
     ContinuationTable,
     ContributionTable,
@@ -32,6 +34,7 @@ from engine.tables import (
     PatientTable,
     Record,
     SessionTable,
+    StreamTable,
     TextTable,
 )
 
@@ -67,6 +70,7 @@ def build(chart: Chart) -> Record:
             "pass": [_pass(pass_, chart.maps.get(f"pass-{pass_.number}")) for pass_ in chart.passes],
             "note": [{"time": time, "text": text} for time, text in chart.notes],
             "contribution": {stage: _contribution(found) for stage, found in chart.contributions.items()},
+            "stream": [_stream(p, stage, read) for p, by in chart.streams.items() for stage, read in by.items()],
             "generation": {stage: _generation(found) for stage, found in chart.generated.items()},
         }
     )
@@ -103,6 +107,29 @@ def _contribution(found: events.Contributed) -> ContributionTable:
     return ContributionTable(
         text=found.text, samples=found.samples, tokens=found.tokens, loss=found.loss, rows=as_rows(found.rows)
     )
+
+
+def _stream(passage: Passage, stage: str, read: dict[Arm, ArmFigures]) -> StreamTable:
+    rows = [ArmTable(kind=arm.kind, anchors=arm.anchors, **asdict(figures)) for arm, figures in read.items()]
+    return StreamTable(
+        text=passage.text,
+        text_sha256=passage.sha256,
+        tokens=passage.tokens,
+        window=passage.window,
+        stage=stage,
+        arm=rows,
+    )
+
+
+def streams_of(record: Record) -> dict[Passage, Read]:
+    """Long texts that were read, as the chart has them."""
+    found: dict[Passage, Read] = {}
+    for t in record.stream:
+        read = found.setdefault(Passage(t.text, t.text_sha256, t.tokens, t.window), {})
+        for row in t.arm:
+            figures = ArmFigures(row.perplexity, row.tokens_per_second, row.cache_bytes)
+            read.setdefault(t.stage, {})[Arm(row.kind, row.anchors)] = figures
+    return found
 
 
 def _generation(found: events.Generated) -> GenerationTable:

@@ -294,6 +294,30 @@ class ContributionTable(_Table):
     rows: list[list[float]]
 
 
+class ArmTable(_Table):
+    """One way of reading a long text."""
+
+    kind: str
+    """``full``, ``anchors`` (with 0 of them: the window alone) or ``recomputed``."""
+    anchors: int
+    perplexity: float
+    tokens_per_second: float
+    cache_bytes: int
+
+
+class StreamTable(_Table):
+    """A long text read through a window of slots in one state of the model, past its first window."""
+
+    text: str
+    text_sha256: str
+    """Of its token ids."""
+    tokens: int
+    """Predicted in all, those of the first window too."""
+    window: int
+    stage: str
+    arm: list[ArmTable]
+
+
 class Record(_Table):
     """``session.toml`` as a whole."""
 
@@ -306,6 +330,7 @@ class Record(_Table):
     passes: list[PassTable] = Field(default_factory=list, alias="pass")
     note: list[dict[str, str]] = Field(default_factory=list)
     contribution: dict[str, ContributionTable] = Field(default_factory=dict)
+    stream: list[StreamTable] = Field(default_factory=list)
     generation: dict[str, GenerationTable] = Field(default_factory=dict)
 
     @property

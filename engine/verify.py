@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from engine.heads import HeadMap, Thresholds, known, uniform_bos_mass
 from engine.printable import printable
 from engine.record import build, head_map, load
 from engine.session import Session
-from engine.tables import DiagnosisTable, PatientTable, Record
+from engine.tables import DiagnosisTable, PatientTable, Record, StreamTable
 from engine.verify_pass import pass_claims, retell
 
 NAMED = 5
@@ -52,6 +53,8 @@ def verify(session: Session) -> list[Claim]:
             claims.append(compared(where, "category", written.category, by_category(texts)))
         else:
             claims.append(Claim("figures", where, None, "the record holds none of its texts"))
+    if patient is not None:
+        claims += [_stream_claim(t, patient) for t in record.stream]
     if patient is not None and "stock" in maps:
         told = retell(session, maps["stock"])
         for p in record.passes:
@@ -145,6 +148,22 @@ def _diagnosis_claims(
         said = {text.name: text.uniform_bos_mass for text in measurable}
         found = {text.name: round(uniform_bos_mass(text.tokens), 6) for text in measurable}
         yield compared(where, "uniform_bos_mass", said, found)
+
+
+def _stream_claim(t: StreamTable, patient: PatientTable) -> Claim:
+    """The caches took what their tokens take: those of a window its slots, whatever the text, and the others' all."""
+    name, where = "cache_bytes", f"stream {t.stage}"
+    value = {"float32": 4, "float16": 2, "bfloat16": 2}.get(patient.dtype)
+    if value is None:
+        return Claim(name, where, None, f"what a value of {patient.dtype} takes is not known")
+    a_token = 2 * patient.n_layers * patient.n_kv_heads * patient.d_head * value
+    if patient.family == "falcon" and patient.n_kv_heads > 1:  # its new decoder repeats shared K and V first
+        a_token = a_token // patient.n_kv_heads * patient.n_heads
+    tokens = {"full": t.tokens, "anchors": t.window, "recomputed": 0}
+    said = {f"{arm.kind} {arm.anchors}": arm.cache_bytes for arm in t.arm if arm.kind in tokens}
+    found = {f"{arm.kind} {arm.anchors}": tokens[arm.kind] * a_token for arm in t.arm if arm.kind in tokens}
+    claim = compared(where, name, said, found)
+    return replace(claim, detail=f"{a_token} bytes a token on {printable(t.text)}") if claim.holds else claim
 
 
 WORDS = {True: "holds", False: "DOES NOT HOLD", None: "cannot be checked here"}

@@ -172,6 +172,13 @@ COMMANDS = (
     ),
     Command("generate", "G", "generate", "Let the model go on with the prompts", (DIAGNOSE, OPERATE, RECORD)),
     Command("texts", "x", "texts", "The generated texts, stock beside the newest", (DIAGNOSE, OPERATE, RECORD)),
+    Command(
+        "stream",
+        "S",
+        "long text",
+        "A long text through a window, with and without anchors, stock and repaired",
+        (DIAGNOSE, RECORD),
+    ),
     # a replay
     Command("replay_pause", "comma", "halt", "In a replay: halt, or go on", GRIDS),
     Command("replay_next", "full_stop", "next event", "In a replay: on to the next milestone", GRIDS),

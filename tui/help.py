@@ -30,7 +30,7 @@ PAGES = {
         "panes; the line above the legend names the part. {distribution} shows the histogram of BOS mass and the "
         "share of sick heads per head index and layer. {attention} shows, token by token, how much attention each "
         "receives and where this head looks. {generate} lets the model go on with the prompts; {texts} shows what it "
-        "wrote, stock beside the newest.",
+        "wrote, stock beside the newest. {stream} reads a long text through a window with and without anchors.",
     ),
     TARGET: (
         "Target",
@@ -65,10 +65,10 @@ PAGES = {
         "originals back; {accept} only says in the record that you keep them. {forward} plans the next pass and "
         "proposes what is still sick.\n\n"
         "{view} and {view_back} change the view of both grids; {contributions} has contribution measured as the "
-        "model stands. {difference} shows the difference and lists the targets one by one, with what each is worth "
+        "model stands. {difference} shows the difference and each target, with what it is worth "
         "alone; {per_target}, {columns} and {history} show targets, columns and checks in full. {attention} shows "
         "where a head looks now. {generate} lets the model go on with the prompts; {texts} shows the pairs, before "
-        "and after.",
+        "and after. {stream} reads a long text: are anchors still needed?",
     ),
     PLANS: (
         "Plans",

@@ -53,6 +53,9 @@ ModalScreen { background: transparent; align: center middle; }
 .window Static, .ask, #hint, .small, #complaint { text-wrap: wrap; text-overflow: fold; }
 .window Input, .window OptionList { background: $surface; }
 .window OptionList { height: auto; max-height: 16; }
+#stream { height: auto; }
+#stream-scroll { height: 1fr; scrollbar-size-vertical: 1; }
+#stream-status { height: 1; }
 .whole { max-width: 100%; height: 1fr; max-height: 100%; }
 .whole-under { max-width: 100%; }
 #attention-title { height: 1; }

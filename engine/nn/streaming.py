@@ -3,7 +3,8 @@
 A plain window fails as soon as the first tokens, on which many heads rest their weight, fall out of it; a
 few of them kept as anchors carry it (Xiao et al., 2023, StreamingLLM). Positions are given by slot in the
 cache, not by place in the text, so that none is ever further than the model was trained for: keys under
-RoPE are kept without their turn and turned anew at each step, and ALiBi counts the distance in slots.
+RoPE are turned anew, from the slot that they came to towards the one that they have moved to, and ALiBi
+counts the distance in slots.
 """
 
 from __future__ import annotations
@@ -26,12 +27,10 @@ from engine.nn.load import Patient
 from engine.nn.tokens import start_ids
 from engine.nn.vitals import perplexity
 from engine.nn.watching import turn
-from engine.streaming import Arm, ArmFigures
+from engine.streaming import Arm, ArmFigures, why_not
 
-BY_DISTANCE = ("bloom", "mpt")
-"""Families whose ALiBi bias follows from the number of keys alone."""
-BY_TURNING = ("gemma", "gpt_neox", "llama", "mistral", "qwen2", "qwen3")
-"""Families with one table of turning angles for all layers."""
+BLOCK = 64
+"""Tokens between two results."""
 
 
 class StreamingLayer(CacheLayerMixin):
@@ -39,7 +38,7 @@ class StreamingLayer(CacheLayerMixin):
     of the text. The memory is taken once and never grows.
 
     Args:
-        turning: cosines and sines per slot where keys are turned (RoPE)  # (slots, rotary / 2) each
+        turning: cosines and sines per number of slots where keys are turned (RoPE)  # (slots, rotary / 2) each
     """
 
     is_sliding = False
@@ -48,6 +47,10 @@ class StreamingLayer(CacheLayerMixin):
         super().__init__()
         self.anchors, self.slots, self.turning = anchors, slots, turning
         self.held = 0
+        self.gone = 0
+        """Tokens that have made room for others."""
+        self.back: tuple[Tensor, Tensor] | None = None
+        """Cosines and sines by which each slot's key is turned back  # (slots, rotary / 2) each"""
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         self.device, self.dtype = key_states.device, key_states.dtype
@@ -76,17 +79,26 @@ class StreamingLayer(CacheLayerMixin):
             for kept in (self.keys, self.values):
                 kept[:, :, self.anchors : -1] = kept[:, :, self.anchors + 1 :].clone()
             self.held -= 1
+            self._move()
         start, self.held = self.held, self.held + new
-        if self.turning is not None:
-            cos, sin = (table[start : self.held] for table in self.turning)
-            key_states = turn(key_states.float(), cos, -sin).to(self.dtype)
         self.keys[:, :, start : self.held] = key_states
         self.values[:, :, start : self.held] = value_states
         keys = self.keys[:, :, : self.held]  # (B, n_kv_heads, held, d_head)
-        if self.turning is not None:
-            cos, sin = (table[: self.held] for table in self.turning)
-            keys = turn(keys.float(), cos, sin).to(self.dtype)
+        if self.back is not None:
+            keys = turn(keys.float(), *self.back).to(self.dtype)
         return keys, self.values[:, :, : self.held]
+
+    def _move(self) -> None:
+        """All but the anchors have moved one slot towards them. Keys stay as they came, turned for the slot that they
+        came to, and are turned back as far as they have moved each time that they are given out: so nothing adds up,
+        and until something moves they are those of full attention, bit for bit."""
+        self.gone += 1
+        if self.turning is None or self.gone > self.slots - 1 - self.anchors:
+            return  # whatever came before the first one went is gone: each slot has its turn for good
+        moved = torch.arange(self.slots - 1, -1, -1, device=self.device).clamp(max=self.gone)  # (slots,)
+        moved[: self.anchors] = 0
+        cos, sin = self.turning
+        self.back = cos[moved], -sin[moved]
 
     def get_seq_length(self, *args: Any) -> int:
         """The slot that the next token comes to: so many tokens will be before it, and that is its position."""
@@ -107,7 +119,7 @@ class StreamingLayer(CacheLayerMixin):
 
     def reset(self) -> None:
         super().reset()
-        self.held = 0
+        self.held, self.gone, self.back = 0, 0, None
 
 
 def streaming_cache(patient: Patient, anchors: int, slots: int) -> Cache:
@@ -129,27 +141,22 @@ def streaming_cache(patient: Patient, anchors: int, slots: int) -> Cache:
 def check_streams(patient: Patient) -> None:
     """Raises InputError: the positions of this patient's family cannot be given by slot."""
     a = patient.anatomy
-    if any(a.windows):
-        raise InputError(f"{patient.source} has layers with a window of their own; streaming knows none beside its own")
-    if a.family not in BY_DISTANCE + BY_TURNING:
-        families = ", ".join(sorted(BY_DISTANCE + BY_TURNING))
-        raise InputError(
-            f"{patient.source} is of the family {a.family}, whose positions cannot be given by slot here; "
-            f"there are {families}"
-        )
+    why = why_not(a.family, list(a.windows))
+    if why:
+        raise InputError(f"{patient.source} {why}")
 
 
 def _turning(patient: Patient, slots: int) -> tuple[Tensor, Tensor] | None:
-    """The model's own cosines and sines of the first slots, in fp32  # (slots, rotary / 2) each"""
+    """The model's own cosines and sines of so many slots, in fp32; where it stretches what it turns (yarn), without
+    that: a key that is turned on is stretched already  # (slots, rotary / 2) each"""
     half = patient.anatomy.rotary // 2
     if not half:
         return None
     places = torch.arange(slots, device=patient.device)[None]  # (1, slots)
     tables = patient.model.base_model.get_submodule("rotary_emb")(places.float(), position_ids=places)
     cos, sin = (table[0, :, :half].float() for table in tables)  # (slots, rotary / 2) each
-    if (cos.square() + sin.square() - 1).abs().max() > 1e-4:
-        raise InputError(f"the RoPE of {patient.source} stretches its keys too, and streaming cannot turn them back")
-    return cos, sin
+    stretched = torch.hypot(cos, sin)  # (slots, rotary / 2)
+    return cos / stretched, sin / stretched
 
 
 def cache_bytes(cache: Cache) -> int:
@@ -181,14 +188,14 @@ def long_ids(patient: Patient, pieces: Iterable[str], tokens: int) -> Tensor:
     return torch.tensor(ids[:tokens], device=patient.device)
 
 
-def stream(patient: Patient, ids: Tensor, cache: Cache, block: int = 256) -> Iterator[Block]:
+def stream(patient: Patient, ids: Tensor, cache: Cache, block: int = BLOCK) -> Iterator[Block]:
     """Read a text token by token through a cache: a ``streaming_cache``, or ``DynamicCache()`` for full attention.
 
     Args:
         ids: token ids; all but the last are read, all but the first predicted  # (T,)
         block: tokens between two results
     """
-    name = "cache" if "cache" in inspect.signature(patient.model.forward).parameters else "past_key_values"
+    name = cache_argument(patient)
     for start in range(0, len(ids) - 1, block):
         part = ids[start : min(start + block, len(ids) - 1)]  # (tokens of the block,)
         rows = []
@@ -202,7 +209,12 @@ def stream(patient: Patient, ids: Tensor, cache: Cache, block: int = 256) -> Ite
         yield Block(_nats(torch.cat(rows), ids[start + 1 : start + 1 + len(part)]), seconds)
 
 
-def recomputed(patient: Patient, ids: Tensor, window: int, first: int = 0, block: int = 64) -> Iterator[Block]:
+def cache_argument(patient: Patient) -> str:
+    """What the model calls the cache that it is given; the library has changed the name."""
+    return "cache" if "cache" in inspect.signature(patient.model.forward).parameters else "past_key_values"
+
+
+def recomputed(patient: Patient, ids: Tensor, window: int, first: int = 0, block: int = BLOCK) -> Iterator[Block]:
     """Read a text with the latest ``window`` tokens alone, run anew for every token, positions from 0: what the
     cache is held against. Starts with the token at ``first``.
 
@@ -237,7 +249,7 @@ def _finish(patient: Patient) -> None:
 # --- arms ------------------------------------------------------------------------------------------
 
 
-def past_window(patient: Patient, ids: Tensor, cache: Cache, window: int, block: int = 256) -> Iterator[Block]:
+def past_window(patient: Patient, ids: Tensor, cache: Cache, window: int, block: int = BLOCK) -> Iterator[Block]:
     """What comes after the first ``window`` tokens have been read through a cache: only there it shows what it keeps.
 
     Args:
@@ -248,28 +260,29 @@ def past_window(patient: Patient, ids: Tensor, cache: Cache, window: int, block:
     yield from stream(patient, ids[window:], cache, block)
 
 
-def arm(patient: Patient, ids: Tensor, window: int, how: Arm) -> Iterator[int | ArmFigures]:
+def arm(patient: Patient, ids: Tensor, window: int, how: Arm, block: int = BLOCK) -> Iterator[int | ArmFigures]:
     """One way of reading a text past its first ``window`` tokens. Yields the tokens done, then the figures.
 
     ``*_, figures = arm(load("demo"), ids, 64, Arm("anchors", 4))``
 
     Args:
         ids: as for ``stream``  # (T,)
+        block: tokens between two results
     """
     nats: list[float] = []
     seconds, cache = 0.0, None
     match how.kind:
         case "recomputed":
-            blocks = recomputed(patient, ids, window, window)
+            blocks = recomputed(patient, ids, window, window, block)
         case "full":
             cache = DynamicCache()
-            blocks = past_window(patient, ids, cache, window)
+            blocks = past_window(patient, ids, cache, window, block)
         case _:
             cache = streaming_cache(patient, how.anchors, window)
-            blocks = past_window(patient, ids, cache, window)
-    for block in blocks:
-        nats += block.nats
-        seconds += block.seconds
+            blocks = past_window(patient, ids, cache, window, block)
+    for some in blocks:
+        nats += some.nats
+        seconds += some.seconds
         yield len(nats)
     loss = math.fsum(nats) / len(nats)
     yield ArmFigures(perplexity(loss), round(len(nats) / seconds, 3), cache_bytes(cache) if cache else 0)

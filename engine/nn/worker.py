@@ -11,7 +11,7 @@ import platform
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ from engine.heads import Head, HeadMap
 from engine.journal import Entry, Tail, Writer
 from engine.nn.attention import measure
 from engine.nn.load import Patient, find, load
-from engine.nn.looking import LENGTH, SAMPLES, attention, contributed, first_samples, watched, written
+from engine.nn.looking import LENGTH, SAMPLES, attention, contributed, first_samples, read_on, watched, written
+from engine.nn.memory import is_out_of_memory
 from engine.nn.operate import STATE, operate
 from engine.nn.patch import Patch, load_patch, put_on, take_off, taken_off
 from engine.nn.setting import prepare
@@ -36,6 +37,8 @@ from engine.session import Session, open_session
 
 IDLE_SECONDS = 1800.0
 """A worker that has nothing to do and is asked nothing leaves after so long."""
+BETWEEN = 0.5
+"""Seconds between two words on how far a reading is."""
 _MILESTONES = (
     events.Diagnosed,
     events.PassStarted,
@@ -48,6 +51,8 @@ _MILESTONES = (
     events.Queued,
     events.Generated,
     events.Contributed,
+    events.Streamed,
+    events.StreamEnded,
     events.Undone,
     events.Accepted,
     events.Note,
@@ -77,6 +82,8 @@ class Worker:
         self.writer = Writer(session.journal)
         self.commands = Tail(session.commands, session.commands.stat().st_size if session.commands.exists() else 0)
         self.leaving = False
+        self.postponed: list[dict[str, Any]] = []
+        """What was asked while a long text was read; it is done afterwards."""
         self.probes = read_probes(self.chart.created.texts)
         self.patient: Patient
 
@@ -96,7 +103,7 @@ class Worker:
 
     def inbox(self) -> list[dict[str, Any]]:
         """What was asked since the last look. ``quit`` is kept until nothing runs any more."""
-        asked = list(self.commands.lines())
+        asked, self.postponed = [*self.postponed, *self.commands.lines()], []
         self.leaving = self.leaving or any(command.get("command") == "quit" for command in asked)
         return [command for command in asked if command.get("command") != "quit"]
 
@@ -247,6 +254,8 @@ class Worker:
                     yield from written(self.patient, self.stage, self.created.seed)
                 case "contributions":
                     yield from self._contributions(str(command.get("text") or ""))
+                case "stream":
+                    raise InputError("a pass is running: a long text can be read once it has ended")
                 case other:
                     raise InputError(f"unknown command {other!r}")
         except (InputError, TypeError, ValueError) as error:
@@ -260,6 +269,43 @@ class Worker:
         if not source:
             raise InputError("name a text to measure on: a file, a folder or a hub name")
         yield from contributed(self.patient, self.stage, source, first_samples(self.patient, source, LENGTH, SAMPLES))
+
+    def stream(self, source: str, window: int, tokens: int) -> None:
+        """Read a long text through windows with and without anchors, stock and as the model stands, until it is
+        done, or somebody says stop. What was read stands either way.
+
+        Raises:
+            InputError: a pass is not over, or the text cannot be read so.
+            Failure: out of memory.
+        """
+        if self.chart.running:
+            raise InputError("a pass is not over: a long text can be read once it has ended")
+        patches = [load_patch(self.session.patch(done.number)) for done in self.chart.standing]
+        states = {"stock": patches, self.stage: []}
+        said, failed = 0.0, False
+        with closing(read_on(self.patient, states, source, window, tokens, self.chart.streams)) as reading:
+            try:
+                for event in reading:
+                    now = time.monotonic()
+                    if not isinstance(event, events.Progress) or now - said > BETWEEN:
+                        self.emit(event)
+                        said = now
+                    if self._is_to_end() and not isinstance(event, events.StreamEnded):
+                        self.emit(events.StreamEnded(outcome="stopped"))
+                        return
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                failed = True
+        if failed:
+            self.emit(events.StreamEnded(outcome="out_of_memory"))
+            raise Failure("out of memory while reading: fewer tokens or a smaller window take less")
+
+    def _is_to_end(self) -> bool:
+        """Whether to stop reading; what else was asked waits until then."""
+        asked = self.inbox()
+        self.postponed = [command for command in asked if command.get("command") != "stop"]
+        return self.leaving or len(self.postponed) < len(asked)
 
     def undo(self) -> None:
         """Give the slices of the last standing pass their originals back, or give up one that did not end.
@@ -313,6 +359,8 @@ class Worker:
                 self.undo()
             case "accept":
                 self.accept()
+            case "stream":
+                self.stream(str(command.get("text", "")), *(_count(command, n) for n in ("window", "tokens")))
             case "note":
                 self.emit(events.Note(text=str(command.get("text", ""))))
             case "continue" if self.chart.running:
@@ -322,6 +370,14 @@ class Worker:
                 raise InputError("no pass is running")
             case _:
                 self._emit_all(self._look(command))
+
+
+def _count(command: dict[str, Any], name: str) -> int:
+    """Raises InputError: no whole number of that name is given."""
+    value = command.get(name)
+    if not isinstance(value, int) or value < 0:
+        raise InputError(f"{name} is {value!r}; it must be a whole number")
+    return value
 
 
 def carry_out(

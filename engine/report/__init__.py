@@ -16,6 +16,7 @@ from engine.report.material import Material, gather
 from engine.report.methods import methods
 from engine.report.passes import pass_section
 from engine.report.plain import report_json
+from engine.report.streaming import stream_csv, streaming
 from engine.report.tables import checks_csv, contribution_csv, generation_csv, heads_csv, perplexities_csv, targets_csv
 from engine.report.whole import closing, heads, how_to_read, measured_on, opening, patient
 from engine.report.words import fenced, html, lines_of, markdown
@@ -79,6 +80,7 @@ def render(material: Material) -> dict[str, str]:
         "perplexities.csv": perplexities_csv(material),
         "generation.csv": generation_csv(material),
         "contribution.csv": contribution_csv(material),
+        "stream.csv": stream_csv(material),
     }
     return {
         **documents(blocks, title),
@@ -116,5 +118,5 @@ def markdown_of(blocks: list[Block]) -> str:
 def _blocks(m: Material) -> list[Block]:
     passes = [block for p in m.record.passes for block in pass_section(m, p)]
     before = [*opening(m), *how_to_read(m), *patient(m), *measured_on(m), *heads(m)]
-    after = [*generation(m), *contribution(m), *paper(m), *methods(m), *closing(m), *texts(m)]
+    after = [*generation(m), *contribution(m), *streaming(m), *paper(m), *methods(m), *closing(m), *texts(m)]
     return [*before, *passes, *after]

@@ -8,9 +8,11 @@ from typing import Any
 
 from engine.analysis import PassAnalysis, analyse, ratio
 from engine.paper import beside
+from engine.record import streams_of
 from engine.report.material import Material, after, best_check, targets_of
 from engine.report.working import targets_by_head
 from engine.report.worth import by_worth
+from engine.streaming import without
 from engine.tables import PassTable
 from engine.targets import Model, zones
 
@@ -47,6 +49,10 @@ def _derived(m: Material) -> dict[str, Any]:
         "standing_passes": [p.number for p in m.record.standing],
         "passes": [_pass(m, p) for p in m.record.passes],
         "paper": [asdict(group) for group in beside(m.record)],
+        "streams": [
+            {**asdict(passage), "without_anchors": {name: without(found) for name, found in read.items()}}
+            for passage, read in streams_of(m.record).items()
+        ],
         "heads_by_worth": {
             stage: [str(head) for head in by_worth(table)] for stage, table in m.record.contribution.items()
         },

@@ -7,7 +7,19 @@ from typing import Any
 import pytest
 
 from engine.errors import InputError
-from engine.streaming import COMPARED, Arm, ArmFigures, arms, read_anchors, stream_text, told
+from engine.streaming import (
+    COMPARED,
+    Arm,
+    ArmFigures,
+    answer,
+    arms,
+    cache_size,
+    default_window,
+    read_anchors,
+    stream_text,
+    told,
+    why_not,
+)
 
 
 def test_anchors_are_numbers_between_commas() -> None:
@@ -44,7 +56,8 @@ def test_how_much_faster_than_recomputed_and_how_much_worse_without_anchors() ->
     assert rows["full attention"]["anchors"] is None
     text = stream_text(found(after=False))
     assert "birds.txt: the 236 tokens after the first 64" in text
-    assert "stock: without anchors +50.0% perplexity against 4" in text
+    one_line = " ".join(text.split())
+    assert "without anchors and with 4: stock 60.00 and 40.00 (+50.0 %). On this text stock needs them" in one_line
     assert "published for × at most: 22.2" in text
 
 
@@ -58,3 +71,45 @@ def test_without_the_window_run_anew_there_is_no_ratio() -> None:
     far = found(after=False, tokens=COMPARED + 1)
     assert [row["ratio"] for row in far["stock"][0]["arms"]] == [None, None]
     assert f"up to --tokens {COMPARED} alone" in stream_text(far)
+
+
+def side(**by_anchors: float) -> dict[Arm, ArmFigures]:
+    return {Arm("anchors", int(name[1:])): ArmFigures(value, 1.0, 1) for name, value in by_anchors.items()}
+
+
+@pytest.mark.parametrize(
+    ("stock", "after", "verdict"),
+    [
+        (side(a0=60, a4=40), side(a0=51, a4=50), "stock needs them and after pass 1 it does not"),
+        (side(a0=60, a4=40), side(a0=60, a4=50), "after pass 1 it still needs them, less than stock"),
+        (side(a0=60, a4=40), side(a0=80, a4=50), "after pass 1 it still needs them, no less than stock"),
+        (side(a0=41.9, a4=40), side(a0=39, a4=40), "neither stock nor after pass 1 does it need them"),
+        (side(a0=40, a4=40), side(a0=42, a4=40), "stock does not need them and after pass 1 it does"),
+        (side(a0=60, a4=40), {}, "On this text stock needs them"),
+        ({}, side(a0=60, a4=40), "On this text after pass 1 it needs them"),
+        ({}, side(a0=40, a4=40), "On this text after pass 1 it needs none"),
+    ],
+)
+def test_what_the_figures_answer(stock: dict[Arm, ArmFigures], after: dict[Arm, ArmFigures], verdict: str) -> None:
+    told = answer({name: found for name, found in (("stock", stock), ("after pass 1", after)) if found})
+    assert verdict in told and "under 5 % counts as none" in told
+
+
+def test_only_what_both_have_read_is_compared() -> None:
+    stock, after = side(a0=60, a1=50, a4=40), side(a0=51, a1=50)
+    told = answer({"stock": stock, "after pass 1": after})
+    assert "with 1: stock 60.00 and 50.00 (+20.0 %), after pass 1 51.00 and 50.00 (+2.0 %)" in told
+    told = answer({"stock": stock, "after pass 1": side(a0=51)})
+    assert "with 4: stock 60.00 and 40.00" in told and "pass 1" not in told
+    assert answer({"stock": side(a0=60)}) == answer({"stock": side(a1=60, a2=50)}) == ""
+
+
+def test_who_cannot_stream() -> None:
+    assert why_not("llama", [0, 0]) == ""
+    assert "window of their own" in why_not("mistral", [0, 5])
+    assert "of the family gpt2" in why_not("gpt2", [])
+
+
+def test_a_window_suits_the_context_and_a_cache_has_a_size() -> None:
+    assert [default_window(context) for context in (4, 64, 256, 2048)] == [2, 16, 64, 256]
+    assert (cache_size(49_152), cache_size(201_326_592)) == ("49 kB", "201 MB")

@@ -17,6 +17,7 @@ from engine.session import Session
 from tests.tui import large, story
 from tests.tui.conftest import Idle, settled, until
 from tests.tui.snapshots import Cells, cells, compare, picture
+from tests.tui.test_stream import BOTH, streamed
 from tui import estimate
 from tui.app import Headsurgeon
 from tui.screens import diagnose
@@ -109,3 +110,15 @@ async def test_plans_a_trial_and_a_comparison_look_as_they_did(
             await at_rest(pilot)
             ways = {"dark": cells(pilot, "256"), "16 colours": cells(pilot, "standard")}
             compare(f"{screen}-80x24", picture(ways))
+
+
+async def test_a_long_text_looks_as_it_did(tmp_path: Path, workers: list[Idle], still: pytest.MonkeyPatch) -> None:
+    still.setattr(journal, "now", lambda: "2026-11-30T12:00:00.000+00:00")
+    session = story.write_session(tmp_path, until=40)
+    story.append(session, streamed(BOTH))
+    async with Headsurgeon(tmp_path, session.folder).run_test(size=(80, 24)) as pilot:
+        await until(pilot, "perplexity")
+        await pilot.press("S")
+        await until(pilot, "dotted")
+        await at_rest(pilot)
+        compare("stream-80x24", picture({"dark": cells(pilot, "256"), "16 colours": cells(pilot, "standard")}))

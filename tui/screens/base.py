@@ -123,7 +123,7 @@ class StepScreen(Screen[None]):
     def status(self) -> str:
         """What goes on when there is nothing to warn of."""
         live, progress = self.state.live, self.chart.progress
-        if progress is not None:
+        if progress is not None and (live.alive or live.replaying):
             if progress.total:
                 return f"{progress.what} {progress.done}/{progress.total}"
             return f"{progress.what} {progress.done} …" if progress.done else f"{progress.what} …"

@@ -126,6 +126,11 @@ class HeadScreen(GridScreen):
         self.surgeon.ask("generate")
         self.surgeon.say(f"the model goes on with the prompts; {self.key('texts')} shows the texts")
 
+    def action_stream(self) -> None:
+        from tui.screens.stream import StreamWindow
+
+        self.app.push_screen(StreamWindow(self.state, self.surgeon.ask, self.surgeon.glyphs))
+
     # replay
 
     def load_key(self, name: str) -> str:

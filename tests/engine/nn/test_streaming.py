@@ -12,16 +12,33 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import DynamicCache
+from transformers import DynamicCache, LlamaConfig
 
 from engine.errors import InputError
 from engine.families.base import Part, alibi_slopes
-from engine.nn.load import Patient, swapped_forward
-from engine.nn.streaming import Block, arm, cache_bytes, long_ids, recomputed, stream, streaming_cache
+from engine.nn.load import Patient, load, swapped_forward
+from engine.nn.streaming import (
+    Block,
+    StreamingLayer,
+    arm,
+    cache_argument,
+    cache_bytes,
+    long_ids,
+    recomputed,
+    stream,
+    streaming_cache,
+)
 from engine.streaming import Arm, ArmFigures
-from tests.engine.nn.families import IDS, one
+from tests.engine.nn.families import CONFIGS, GROUPED, IDS, LLAMA3, make_family, one
 
 STREAMS = ["bloom", "mpt", "gemma", "gpt_neox", "llama", "mistral", "qwen2", "qwen3"]
+STREAMS += [
+    "falcon, alibi",
+    "falcon, alibi, multi-query",
+    "falcon, plain",
+    "falcon, multi-query",
+    "falcon, new decoder",
+]
 
 
 def nats(blocks: Iterable[Block]) -> Tensor:
@@ -49,6 +66,7 @@ def attending_by_slot(patient: Patient, anchors: int, slots: int) -> Iterator[No
     queries, heads and keys, and nothing is kept from one token to the next."""
     a = patient.anatomy
     slopes = alibi_slopes(a.n_heads) if a.position_encoding == "alibi" else [0.0] * a.n_heads
+    before_scaling = a.scales[0] if a.family == "falcon" else 1.0  # it adds the bias first and scales both
 
     def heads(part: Part, module: Any, hidden: Tensor) -> Tensor:
         out = module.get_submodule(part.module)(hidden)[0]
@@ -71,7 +89,7 @@ def attending_by_slot(patient: Patient, anchors: int, slots: int) -> Iterator[No
                     scores = []
                     for slot, key in enumerate(seen):
                         score = query @ turned(k[h // a.group, key], slot, a.rotary) * a.scales[layer]
-                        scores.append(score - slopes[h] * (len(seen) - 1 - slot))
+                        scores.append(score - before_scaling * slopes[h] * (len(seen) - 1 - slot))
                     weights = torch.stack(scores).softmax(0).float()
                     out[t, h * a.d_head : (h + 1) * a.d_head] = weights @ v[h // a.group, seen]
             made = attention.get_submodule(a.o.module)(out[None])
@@ -93,12 +111,64 @@ def test_full_attention_while_the_text_fits_and_attention_by_slot_after_that(nam
         fits = nats(stream(patient, IDS, streaming_cache(patient, anchors, 23), block=10))
         torch.testing.assert_close(fits, ours, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(nats(stream(patient, IDS, DynamicCache())), ours, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(nats(recomputed(patient, IDS, 23, first=19)), ours[19:], atol=1e-5, rtol=1e-5)
     anchors, slots = 2, 7
     rolled = nats(stream(patient, IDS, streaming_cache(patient, anchors, slots)))
     with attending_by_slot(patient, anchors, slots):
         expected = plain(patient)
     torch.testing.assert_close(rolled, expected, atol=2e-5, rtol=2e-5)
     assert (rolled[slots:] - ours[slots:]).abs().max() > 1e-2  # what fell out was seen before
+
+
+@pytest.mark.parametrize("kind", ["yarn", "llama3", "linear"])
+def test_one_layer_by_slot_is_the_window_run_anew_however_its_keys_are_stretched(kind: str, tmp_path: Path) -> None:
+    """In one layer a key says nothing of the tokens before it, so nothing tells a cached window from a short text."""
+    rope = {**LLAMA3, "rope_type": kind, "beta_fast": 32.0, "beta_slow": 1.0}
+    CONFIGS[kind] = lambda: LlamaConfig(**{**GROUPED, "num_hidden_layers": 1}, rope_parameters=rope)
+    try:
+        patient = one(kind, tmp_path)
+    finally:
+        del CONFIGS[kind]
+    rolled = nats(stream(patient, IDS, streaming_cache(patient, 0, 6)))
+    torch.testing.assert_close(rolled, nats(recomputed(patient, IDS, 6)), atol=1e-5, rtol=1e-5)
+    anchored = nats(stream(patient, IDS, streaming_cache(patient, 2, 6)))
+    with torch.no_grad():
+        seen = torch.cat((IDS[:2], IDS[19:23]))
+        last = patient.model(input_ids=seen[None], use_cache=False).logits[0, -1]
+    assert anchored[-1].item() == pytest.approx(F.cross_entropy(last, IDS[23]).item(), abs=1e-5)
+    assert (rolled[6:] - anchored[6:]).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("name", ["bloom", "llama", "gpt_neox"])
+def test_in_bf16_a_text_that_fits_is_read_bit_for_bit_as_with_full_attention(name: str, tmp_path: Path) -> None:
+    patient = load(str(make_family(tmp_path / "m", name, torch.bfloat16)), "cpu")
+    assert patient.dtype == "bfloat16"
+    fits = nats(stream(patient, IDS, streaming_cache(patient, 2, 23)))
+    assert torch.equal(fits, nats(stream(patient, IDS, DynamicCache())))
+
+
+def test_keys_in_bf16_are_rounded_once_more_and_not_with_every_token() -> None:
+    """Keys of ones, each turned for the slot that it comes to; where it stands later it is as if turned for that."""
+    half, slots, anchors = 4, 8, 2
+    angles = torch.arange(slots)[:, None] * 10_000.0 ** (-torch.arange(half) / half)  # (slots, half)
+    layer = StreamingLayer(anchors, slots, (angles.cos(), angles.sin()))
+    for token in range(100):
+        came = turned(torch.ones(2 * half), min(token, slots - 1), 2 * half)
+        keys, _ = layer.update(came.bfloat16()[None, None, None], torch.ones(1, 1, 1, 2 * half))
+        expected = torch.stack([turned(torch.ones(2 * half), slot, 2 * half) for slot in range(keys.shape[2])])
+        torch.testing.assert_close(keys[0, 0].double(), expected, atol=2**-7, rtol=0)
+
+
+def test_two_texts_at_once_are_read_as_each_alone(tmp_path: Path) -> None:
+    patient = one("llama", tmp_path)
+    both, cache, rows = torch.stack((IDS, IDS.flip(0))), streaming_cache(patient, 2, 7), []
+    with torch.no_grad():
+        for place in range(23):
+            rows.append(patient.model(both[:, place : place + 1], **{cache_argument(patient): cache}).logits[:, -1])
+    together = torch.stack(rows, 1)  # (2, 23, vocabulary)
+    for logits, ids in zip(together, both, strict=True):
+        alone = nats(stream(patient, ids, streaming_cache(patient, 2, 7)))
+        torch.testing.assert_close(F.cross_entropy(logits, ids[1:], reduction="none"), alone, atol=1e-5, rtol=1e-5)
 
 
 def test_a_window_without_anchors(tmp_path: Path) -> None:
