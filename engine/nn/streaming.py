@@ -180,7 +180,7 @@ class Block:
 
 def long_ids(patient: Patient, pieces: Iterable[str], tokens: int) -> Tensor:
     """The beginning of a text of any length, however short the context  # (at most ``tokens``,)"""
-    ids = [*patient.before, *start_ids(patient.tokenizer)]
+    ids = list(start_ids(patient.tokenizer))
     for piece in pieces:
         ids += patient.tokenizer(piece, add_special_tokens=False, verbose=False)["input_ids"]
         if len(ids) >= tokens:
@@ -266,20 +266,23 @@ def arm(patient: Patient, ids: Tensor, window: int, how: Arm, block: int = BLOCK
     ``*_, figures = arm(load("demo"), ids, 64, Arm("anchors", 4))``
 
     Args:
-        ids: as for ``stream``  # (T,)
+        ids: as for ``stream``; the patient's placeholder, if it has one, is put before them and is no part of what
+            is predicted  # (T,)
         block: tokens between two results
     """
     nats: list[float] = []
     seconds, cache = 0.0, None
+    ids = torch.cat((ids.new_tensor(patient.before), ids))  # (T or T + 1,)
+    skipped = window + len(patient.before)
     match how.kind:
         case "recomputed":
-            blocks = recomputed(patient, ids, window, window, block)
+            blocks = recomputed(patient, ids, window, skipped, block)
         case "full":
             cache = DynamicCache()
-            blocks = past_window(patient, ids, cache, window, block)
+            blocks = past_window(patient, ids, cache, skipped, block)
         case _:
             cache = streaming_cache(patient, how.anchors, window)
-            blocks = past_window(patient, ids, cache, window, block)
+            blocks = past_window(patient, ids, cache, skipped, block)
     for some in blocks:
         nats += some.nats
         seconds += some.seconds

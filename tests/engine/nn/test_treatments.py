@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from engine.nn.load import Patient, load
 from engine.nn.operate import operate
 from engine.nn.patch import Patch, apply_patches, load_patch, put_on, take_off, taken_off
 from engine.nn.slices import Slices
+from engine.nn.streaming import arm, long_ids
 from engine.nn.training import gradients
 from engine.nn.vitals import ablated, mean_loss, token_losses
 from engine.probes import Probe
+from engine.streaming import Arm
 from tests.engine.nn.families import make_family
 from tests.engine.nn.patients import make_patient
 from tests.engine.nn.test_operate import make_plan, nobody, of_kind, run, set_up, timeless
@@ -203,6 +206,22 @@ def test_samples_leave_room_for_it(plain: Path, corpus: Path, tmp_path: Path) ->
     patient = load(str(plain), device="cpu")
     with pytest.raises(InputError, match="samples of 64 tokens leave no room in the context of 64 for the placeholder"):
         set_up(patient, make_plan(corpus, treatment="placeholder", length=64), tmp_path)
+
+
+def test_a_long_text_is_read_from_it_on(plain: Path) -> None:
+    patient = load(str(plain), device="cpu")
+    ids, full = torch.arange(4, 34), Arm("full")
+    assert torch.equal(long_ids(patient, ["a text"], 9), long_ids(replace(patient, placeholder=3), ["a text"], 9))
+    *_, without = arm(patient, ids, 10, full)
+    patient.placeholder = 3
+    *_, found = arm(patient, ids, 10, full)
+    with torch.no_grad():
+        logits = patient.model(input_ids=torch.cat((torch.tensor([3]), ids))[None]).logits[0, 11:-1]
+        expected = torch.nn.functional.cross_entropy(logits, ids[11:]).exp().item()  # the same 19 tokens either way
+    assert found.perplexity == pytest.approx(expected, rel=1e-5) != without.perplexity
+    *_, window = arm(patient, ids, 10, Arm("anchors", 1))
+    *_, bare = arm(patient, ids, 10, Arm("anchors", 0))
+    assert window.perplexity != bare.perplexity and window.cache_bytes == bare.cache_bytes
 
 
 def test_what_is_written_goes_on_from_it(plain: Path) -> None:
