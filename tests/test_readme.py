@@ -83,3 +83,28 @@ def test_the_table_of_treatments_stands_on_the_committed_trial() -> None:
             f"{p.heldout_perplexity:.2f} | {watched} | {worth} |"
         )
     assert [row for row in rows if row not in README] == []
+
+
+def test_the_table_of_streaming_stands_on_the_committed_session() -> None:
+    record = load(Session(SESSIONS / "2026-11-30-demo-f0d0"))
+    stock, after = ({(arm.kind, arm.anchors): arm for arm in read.arm} for read in record.stream)
+    assert [read.stage for read in record.stream] == ["stock", "pass-1"]
+    rows = []
+    for how, name in {
+        ("full", 0): "full attention",
+        ("anchors", 0): "window alone",
+        ("recomputed", 0): "window recomputed",
+    }.items():
+        cells = []
+        for by in (stock, after):
+            rate = by[how].tokens_per_second
+            cells += [f"{by[how].perplexity:.2f}", f"{rate:.0f} ({rate / by['recomputed', 0].tokens_per_second:.1f} ×)"]
+        cache = f"{stock[how].cache_bytes:,} B" if stock[how].cache_bytes else "none"
+        rows.append(f"| {name} | {' | '.join(cells)} | {cache} |")
+    for anchors in (1, 2, 4, 8):
+        cells = [f"{by['anchors', anchors].perplexity:.2f}" for by in (stock, after)]
+        (row,) = (line for line in README.splitlines() if re.match(rf"\| {anchors} anchors? \+ window \|", line))
+        assert all(cell in row for cell in cells)
+    assert [row for row in rows if row not in README] == []
+    lost = [by["anchors", 0].perplexity / by["anchors", 8].perplexity - 1 for by in (stock, after)]
+    assert f"+{100 * lost[0]:.0f} %" in README and f"(+{100 * lost[1]:.1f} %)" in README
