@@ -63,7 +63,7 @@ def key_name(key: str) -> str:
 COMMANDS = (
     # step 1
     Command("choose", "enter", "open", "Open the chosen session", (LOAD,), 1),
-    Command("new", "n", "new", "Type a model for a new session: demo, a local folder or a hub name", (LOAD,), 2),
+    Command("new", "n", "new", "Name a model for a new session: demo, a folder, .gguf file or hub name", (LOAD,), 2),
     Command("demo", "d", "demo patient", "Begin a new session on the demo patient", (LOAD,), 3),
     Command("replay", "p", "replay", "Replay the chosen session from its journal", (LOAD,), 4),
     Command("plans", "P", "plans", "Plans of several arms: the built-in ones, or a file of your own", (LOAD,), 5),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from engine.anatomy import Anatomy, anatomy_of, stored_dtype, untrainable
 from engine.demo import pass_defaults
 from engine.errors import InputError
+from engine.gguf import is_gguf
 from engine.heads import Head
 from engine.printable import size
 from tui.devices import Device
@@ -34,7 +36,7 @@ class DryLook:
 def look(model: str) -> DryLook:
     """What ``demo``, a folder or a hub name is, as far as this machine knows without loading anything."""
     if not model:
-        return DryLook(model, trouble="type demo, a local folder or a hub name")
+        return DryLook(model, trouble="type demo, a local folder, a .gguf file or a hub name")
     try:
         config = config_of(model)
         if config is None:
@@ -64,10 +66,11 @@ def shape_line(found: DryLook) -> Line:
     a = found.anatomy
     if a is None:
         return line((f" {plain(found.trouble or found.remark, 400)}", WARM if found.trouble else QUIET))
+    kept = "dequantised to" if is_gguf(Path(found.model).expanduser()) else "kept as"
     return line(
         (f" {a.n_layers} layers × {a.n_heads} heads", STRONG),
         f", {a.family}, {a.position_encoding}, {a.d_model} wide, ",
-        f"{amount(a.total_parameters)} parameters", (f", kept as {found.dtype}" if found.dtype else "", QUIET),
+        f"{amount(a.total_parameters)} parameters", (f", {kept} {found.dtype}" if found.dtype else "", QUIET),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from engine.checkpoint import weights_sha256
 from engine.errors import InputError
 from engine.files import sha256_of
 from engine.gguf import read_gguf
-from tui.drylook import look
+from tui.drylook import look, shape_line
 
 LLAMA = {
     "general.architecture": "llama",
@@ -89,6 +89,7 @@ def test_the_screen_knows_it_before_anything_is_loaded(file: Path) -> None:
     found = look(str(file))
     assert (found.trouble, found.remark, found.dtype) == ("", "", "float32")
     assert found.anatomy is not None and found.anatomy.n_heads == 4
+    assert str(shape_line(found)).endswith("dequantised to float32")
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class LoadScreen(StepScreen):
             yield OptionList(id="models", compact=True, markup=False)
         with Horizontal(id="model-line"):
             yield Static(line((" new session on ", QUIET)), id="model-label")
-            yield Input(placeholder="n: demo, a local folder or a hub name", id="model", compact=True)
+            yield Input(placeholder="n: demo, a local folder, a .gguf file or a hub name", id="model", compact=True)
         yield Static(id="complaint")
 
     def on_mount(self) -> None:

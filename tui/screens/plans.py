@@ -110,7 +110,7 @@ class PlansScreen(BesideScreen):
                 self.draw()
                 self._tell()
 
-        hint = "demo, a local folder or a hub name; empty: the plan's own"
+        hint = "demo, a local folder, a .gguf file or a hub name; empty: the plan's own"
         window = LineWindow("Patient", hint, _read_patient, self.patient, complete_model)
         self.app.push_screen(window, take)
 
