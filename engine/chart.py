@@ -78,6 +78,13 @@ class PassChart:
         return self.cut.bos_mass if self.cut else None
 
     @property
+    def sink_mass(self) -> Rows:
+        """What sink logits take, as last seen in this pass; no rows where no head has one."""
+        if self.checks:
+            return self.checks[-1].sink_mass
+        return self.cut.sink_mass if self.cut else []
+
+    @property
     def seconds_per_step(self) -> float:
         """Median of the last steps, so that one slow step does not upset the ETA."""
         recent = sorted(step.seconds for step in self.steps[-51:])

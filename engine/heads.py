@@ -58,8 +58,15 @@ def classify(bos_mass: float, entropy: float, t: Thresholds) -> HeadClass:
 def woken(bos_mass: Rows, sink_mass: Rows, targets: Iterable[Head], t: Thresholds) -> int:
     """Targets that rest on nothing: position 0 and a sink logit together take no more than makes a sink. A head that
     only moved its weight from the first token to a logit is not awake."""
-    resting = sink_mass or [[0.0] * len(row) for row in bos_mass]
-    return sum(bos_mass[h.layer][h.head] + resting[h.layer][h.head] <= t.bos_sink for h in targets)
+    rests = resting(bos_mass, sink_mass)
+    return sum(rests[h.layer][h.head] <= t.bos_sink for h in targets)
+
+
+def resting(bos_mass: Rows, sink_mass: Rows) -> Rows:
+    """What each head gives position 0 and its sink logit together; the BOS mass where there are no logits."""
+    if not sink_mass:
+        return bos_mass
+    return [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(bos_mass, sink_mass, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from engine.errors import InputError
+from engine.treatments import LEARNING_RATES, touched_parts, trains
 
 Treatment = Literal["reinitialise", "sink_logit", "placeholder", "prune", "nothing"]
-LEARNING_RATES: dict[str, float] = {"sink_logit": 0.1, "placeholder": 0.01}
-"""Where a plan names none: a logit is one number that has to travel some nats, and an embedding is not fine-tuned
-but made anew. For all else the method's own."""
 
 
 class Plan(BaseModel):
@@ -105,17 +103,6 @@ class Plan(BaseModel):
     @property
     def tokens_per_step(self) -> int:
         return self.length * self.micro_batch * self.accumulate
-
-
-def trains(treatment: str) -> bool:
-    """Whether a treatment takes any steps."""
-    return treatment not in ("prune", "nothing")
-
-
-def touched_parts(treatment: str, parts: str) -> str:
-    """The letters of what a pass changes: ``q``, ``k``, ``v``, ``o`` (output columns), ``s`` (sink logit) of its
-    targets, or ``e``, the embedding of one token."""
-    return {"sink_logit": "s", "placeholder": "e", "prune": "o", "nothing": ""}.get(treatment, parts + "o")
 
 
 def over(*layers: Mapping[str, Any]) -> dict[str, Any]:

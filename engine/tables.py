@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.plan import touched_parts, trains
+from engine.treatments import touched_parts, trains
 
 
 class _Table(BaseModel):

@@ -1,8 +1,24 @@
-"""What a pass does to its targets, in words for people. No torch here, and no plan: records and journals tell it."""
+"""What a pass can do to its targets, and the words for it. Neither torch nor pydantic here: screens need it early."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 ALL = ("reinitialise", "sink_logit", "placeholder", "prune", "nothing")
+LEARNING_RATES: Mapping[str, float] = {"sink_logit": 0.1, "placeholder": 0.01}
+"""Where a plan names none: a logit is one number that has to travel some nats, and an embedding is not fine-tuned
+but made anew. For all else the method's own."""
+
+
+def trains(treatment: str) -> bool:
+    """Whether a treatment takes any steps."""
+    return treatment not in ("prune", "nothing")
+
+
+def touched_parts(treatment: str, parts: str) -> str:
+    """The letters of what a pass changes: ``q``, ``k``, ``v``, ``o`` (output columns), ``s`` (sink logit) of its
+    targets, or ``e``, the embedding of one token."""
+    return {"sink_logit": "s", "placeholder": "e", "prune": "o", "nothing": ""}.get(treatment, parts + "o")
 
 
 def named(treatment: str, reinit: bool = True) -> str:
