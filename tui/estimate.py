@@ -13,6 +13,7 @@ from engine.events import Loaded
 from engine.heads import CLASSES, HeadMap
 from engine.printable import size
 from engine.targets import Heads
+from engine.treatments import named
 from tui.figures import QUIET, STRONG, WARM, Line, Part, amount, line, percent, row
 from tui.pace import duration
 from tui.palette import plain
@@ -69,7 +70,7 @@ def target_lines(state: State, chosen: Heads, map_: HeadMap, width: int, key: Ca
         row("train", (f"{amount(trained):>8}", STRONG), f"  {percent(trained, whole)}"),
         row("touched", f"{amount(touched):>8}", (f"  {percent(touched, whole)} whole tensors", QUIET)),
         row("memory", *memory(found.memory_bytes, room(state, chart.loaded), chart.loaded.device)),
-        row("time", *time_parts(chart, plan)),
+        *([row("time", *time_parts(chart, plan))] if plan.trains else []),
     ]
 
 
@@ -115,11 +116,22 @@ def plan_lines(state: State, width: int, key: Callable[[str], str]) -> list[Line
         return [line((f" {plain(str(error), width - 1)}", WARM))]
     corpus = ", ".join(Path(source).name for source in plan.corpus)
     length = f"{plan.steps} steps" if plan.steps else f"{plan.epochs} epochs"
+    if not plan.trains:
+        return [
+            row("corpus", plain(corpus, width - 12) if corpus else (f"none yet — {key('plan')} names one", WARM)),
+            row(
+                "treatment",
+                (named(plan.treatment), STRONG),
+                "  nothing is trained" if plan.treatment == "prune" else "",
+            ),
+        ]
     patience = f", patience {plan.patience}" if plan.patience else ""
     return [
         row("corpus", plain(corpus, width - 12) if corpus else (f"none yet — {key('plan')} names one", WARM)),
         row("plan", f"{length}, lr {write(plan.lr)}, seed {plan.seed}"),
         row("batch", f"{plan.micro_batch} × {plan.accumulate} samples of {plan.length} tokens"),
         row("checks", f"every {plan.check_every} steps{patience}"),
-        row("cut", f"{plan.init}, {plan.parts}" if plan.reinit else ("none: the control", STRONG)),
+        row("cut", f"{plan.init}, {plan.parts}" if plan.reinit else ("none: the control", STRONG))
+        if plan.treatment == "reinitialise"
+        else row("treatment", (named(plan.treatment), STRONG)),
     ]

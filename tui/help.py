@@ -68,7 +68,7 @@ PAGES = {
         "model stands. {difference} shows the difference and each target, with what it is worth "
         "alone; {per_target}, {columns} and {history} show targets, columns and checks in full. {attention} shows "
         "where a head looks now. {generate} lets the model go on with the prompts; {texts} shows the pairs, before "
-        "and after. {stream} reads a long text: are anchors still needed?",
+        "and after. {stream} reads a long text on and on.",
     ),
     PLANS: (
         "Plans",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import fmean
 
 from engine.chart import PassChart
 from engine.drift import spreading
@@ -51,9 +52,20 @@ def offer(wanted: OutOfMemory, key: str) -> str:
     return f"{what} and no smaller one: fewer targets or shorter samples are the way out"
 
 
-def marks(pass_: PassChart, mass: Rows, limit: float) -> Marks:
-    """× on targets that are still sick, o on those below the threshold."""
-    return {head: WOKEN if mass[head.layer][head.head] <= limit else TARGET for head in pass_.targets}
+def marks(pass_: PassChart, rests: Rows, limit: float) -> Marks:
+    """× on targets that are still sick, o on those below the threshold, by what they give position 0 and a sink
+    logit (``engine.heads.resting``)."""
+    return {head: WOKEN if rests[head.layer][head.head] <= limit else TARGET for head in pass_.targets}
+
+
+def taken(pass_: PassChart, sinks: Rows) -> float | None:
+    """What the targets' sink logits take on average; None where no head has one."""
+    return fmean(sinks[head.layer][head.head] for head in pass_.targets) if sinks and pass_.targets else None
+
+
+def treatment_of(pass_: PassChart) -> str:
+    """What the pass does to its targets, as its plan has it; an older journal knows only one."""
+    return str(pass_.plan.get("treatment", "reinitialise"))
 
 
 def heldout(pass_: PassChart) -> float | None:

@@ -36,6 +36,7 @@ FIELDS = (
     Field("accumulate", "micro-batches per step", int),
     Field("check_every", "steps between two checks", int),
     Field("patience", "checks without a better one until it stops; 0: never", int),
+    Field("treatment", "reinitialise, sink_logit, placeholder, prune or nothing", str),
     Field("init", "xavier_normal or xavier_uniform", str),
     Field("parts", "which of q, k, v get fresh weights and are trained", str),
     Field("whole_groups", "yes: heads that share K and V with a target become targets too", bool),
@@ -53,6 +54,11 @@ def first_values(chart: Chart) -> Values:
     """Where a form begins: the pass before, or what suits the patient."""
     if chart.passes:
         return {name: value for name, value in chart.passes[-1].started.plan.items() if name != "targets"}
+    return patient_values(chart)
+
+
+def patient_values(chart: Chart) -> Values:
+    """What suits the patient."""
     return pass_defaults(chart.created.model) if chart.created else {}
 
 
@@ -65,6 +71,23 @@ def as_plan(values: Mapping[str, Any], targets: str) -> Plan:
     from engine.plan import make_plan
 
     return make_plan({**values, "targets": targets})
+
+
+def repaced(values: Values, before: Mapping[str, Any], own: Mapping[str, Any]) -> Values:
+    """A form's values, with the learning rate that suits another treatment where the operator has chosen one and
+    left the rate as it was.
+
+    Args:
+        before: what the form began with
+        own: what suits the patient
+    """
+    from engine.plan import over
+
+    was = as_plan(before, "all")
+    if values.get("treatment", was.treatment) == was.treatment or values.get("lr") != was.lr:
+        return values
+    suited = over(own, {"treatment": values["treatment"]})
+    return {name: value for name, value in {**values, "lr": suited.get("lr")}.items() if value is not None}
 
 
 def plans_of(path: Path, values: Mapping[str, Any]) -> list[Plan]:

@@ -23,7 +23,7 @@ OptionList:focus { background: $background; background-tint: $background 0%; bor
 OptionList > .option-list--option-highlighted, OptionList:focus > .option-list--option-highlighted {
     background: $chosen; color: $strong; text-style: bold;
 }
-#plan { max-height: 100%; }
+#plan { max-height: 100%; border-title-color: $strong; border-title-style: bold; }
 OptionList:nocolor > .option-list--option-highlighted { text-style: bold reverse; }
 #list-title, #question { height: auto; }
 #plans { width: 19; }
@@ -69,7 +69,7 @@ ModalScreen { background: transparent; align: center middle; }
 .field { height: 1; }
 .field .name { width: 15; }
 .field Input { width: 1fr; }
-#hint { height: 2; margin-top: 1; }
+#hint { height: 2; }
 TooSmall { background: $background; }
 .small { width: 100%; height: auto; text-wrap: wrap; text-align: center; }
 """

@@ -6,7 +6,7 @@ import math
 
 from engine.chart import Chart, PassChart
 from engine.drift import spreading
-from engine.heads import Head, HeadMap, Rows, Thresholds
+from engine.heads import Head, HeadMap, Rows, Thresholds, resting
 from tui.chartlines import number
 from tui.figures import QUIET, STRONG, WARM, Line, Part, line
 from tui.palette import plain
@@ -39,24 +39,28 @@ def history(chart: Chart, pass_: PassChart) -> list[Line]:
     return lines
 
 
-def target_rows(pass_: PassChart, before: HeadMap, after: Rows, limit: float) -> list[Line]:
+def target_rows(pass_: PassChart, before: HeadMap, after: Rows, sinks: Rows, limit: float) -> list[Line]:
     """Each target: BOS mass before and after, woken or not, and what its own silence costs."""
+    rests = resting(after, sinks)
     started, ended, cut = pass_.started, pass_.ended, pass_.cut
     stock = started.ablation_heads_stock
     at_cut = cut.ablation_heads if cut else []
     at_end = ended.ablation_heads_after if ended else []
+    header = "before → after + logit" if sinks else "before → after"
+    wide = len(header) + (1 if sinks else 4)
     lines = [
-        line((" target     BOS mass          woken   loss when it alone is silent, nats", QUIET)),
-        line((f" {'':<10} before → after            {'stock':>8} {'cut':>8} {'after':>8}", QUIET)),
+        line((f" target     {'BOS mass':<{wide}}woken   loss when silent alone, nats", QUIET)),
+        line((f" {'':<10} {header:<{wide}}       {'stock':>7} {'cut':>7} {'after':>7}", QUIET)),
     ]
     for index, head in enumerate(pass_.targets):
-        mass = after[head.layer][head.head]
-        woken = mass <= limit
-        figures = "".join(f" {_nats(values, index):>8}" for values in (stock, at_cut, at_end))
+        woken = rests[head.layer][head.head] <= limit
+        mass = f"{before.mass(head):.3f} → {after[head.layer][head.head]:.3f}"
+        mass += f" + {sinks[head.layer][head.head]:.3f}" if sinks else ""
+        figures = "".join(f" {_nats(values, index):>7}" for values in (stock, at_cut, at_end))
         works = "  working" if index < len(at_end) and at_end[index] > WORKING else ""
         lines.append(
             line(
-                (f" {head!s:<10}", STRONG), f" {before.mass(head):.3f} → {mass:.3f}    ",
+                (f" {head!s:<10}", STRONG), f" {mass:<{wide}}",
                 ("woken  " if woken else "sick   ", "" if woken else WARM), figures, works,
             )
         )  # fmt: skip
@@ -65,8 +69,9 @@ def target_rows(pass_: PassChart, before: HeadMap, after: Rows, limit: float) ->
     return lines
 
 
-def target_list(pass_: PassChart, before: HeadMap, after: Rows, cursor: Head, rows: int) -> list[Line]:
+def target_list(pass_: PassChart, before: HeadMap, after: Rows, sinks: Rows, cursor: Head, rows: int) -> list[Line]:
     """The same in 40 columns and at most ``rows`` rows, around the cursor."""
+    rests = resting(after, sinks)
     stock = pass_.started.ablation_heads_stock
     ended = pass_.ended.ablation_heads_after if pass_.ended else []
     limit, targets = before.thresholds.bos_sink, pass_.targets
@@ -74,12 +79,12 @@ def target_list(pass_: PassChart, before: HeadMap, after: Rows, cursor: Head, ro
     first = at // max(1, rows - 1) * max(1, rows - 1)  # by whole pages, so that a cursor key changes little
     lines = [line((" head      mass           alone, nats", QUIET))]
     for index, head in list(enumerate(targets))[first : first + rows - 1]:
-        mass = after[head.layer][head.head]
+        mass, woken = after[head.layer][head.head], rests[head.layer][head.head] <= limit
         nats = f"{_short(stock, index)} → {_short(ended, index)}" if ended else ""
         lines.append(
             line(
                 (f"{'>' if head == cursor else ' '}{head!s:<9}", STRONG), f"{before.mass(head):.2f} → {mass:.2f} ",
-                ("o  " if mass <= limit else "×  ", "" if mass <= limit else WARM), (nats, QUIET),
+                ("o  " if woken else "×  ", "" if woken else WARM), (nats, QUIET),
             )
         )  # fmt: skip
     return lines

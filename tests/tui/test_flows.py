@@ -188,7 +188,7 @@ async def test_the_record_as_a_difference_and_target_by_target(told: Any, worker
         assert row[5 + 2 * 9 : 7 + 2 * 9] == "+-"  # L4-H9 rose, L5-H9 fell
         assert " L5-H9    0.60 → 0.10 o" in shown
         await pilot.press("o")
-        assert "loss when it alone is silent" in await settled(pilot)
+        assert "loss when silent alone" in await settled(pilot)
         await pilot.press("escape", "c")
         assert "untouched heads per head index" in await settled(pilot)
         await pilot.press("escape", "x")

@@ -4,7 +4,7 @@ import pytest
 
 from engine.errors import InputError
 from tests.tui.story import beginning, chart_of, operation
-from tui.plans import FIELDS, as_plan, first_values, read, written
+from tui.plans import FIELDS, as_plan, first_values, read, repaced, written
 
 
 def test_a_plan_survives_the_form() -> None:
@@ -44,3 +44,15 @@ def test_the_form_begins_with_what_suits_the_patient_or_with_the_pass_before() -
     assert first_values(other) == {}
     after = chart_of(iter([*beginning("s"), *operation(10)]))
     assert first_values(after)["steps"] == 40 and "targets" not in first_values(after)
+
+
+def test_another_treatment_brings_the_rate_that_suits_it() -> None:
+    demo, began = {"lr": 1e-3, "steps": 300}, {"lr": 1e-3, "steps": 300}
+    chosen = {**began, "treatment": "sink_logit"}
+    assert as_plan(repaced(chosen, began, demo), "all").lr == 0.1
+    assert repaced({**chosen, "lr": 2.0}, began, demo)["lr"] == 2.0  # the operator's own
+    assert repaced({**began, "steps": 5}, began, demo) == {**began, "steps": 5}
+    back = {**as_plan(chosen | {"lr": 0.1}, "all").model_dump(), "treatment": "reinitialise"}
+    before = {**back, "treatment": "sink_logit"}
+    assert repaced(back, before, demo)["lr"] == 1e-3
+    assert as_plan(repaced(back, before, {}), "all").lr == 5e-5

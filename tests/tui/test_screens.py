@@ -142,9 +142,9 @@ async def test_operating_needs_targets_and_a_corpus_and_then_asks_the_worker(
         await pilot.press("e")
         await until(pilot, "Plan of the pass")
         await pilot.press(*"/texts/c4.txt", "down", *"x", "enter")
-        assert "steps: 'x' is not a whole number" in await settled(pilot)
+        await until(pilot, "steps: 'x' is not a whole number")
         await pilot.press("backspace", *"40", "enter")
-        assert "40 steps, lr 5e-05" in await settled(pilot)
+        await until(pilot, "40 steps, lr 5e-05")
         await pilot.press("enter")
         assert "starting the worker" in await settled(pilot)
         assert len(workers) == 1 and commands_of(session) == []  # asked for once the worker listens
@@ -263,7 +263,7 @@ async def test_the_record_shows_before_and_after(told: Any, workers: list[Idle])
         await settled(pilot)
         assert commands_of(session)[-1] == {"command": "undo"}
         story.append(session, iter([events.Undone(number=1)]))
-        await until(pilot, "after pass 1 undone")
+        await until(pilot, "pass 1 undone: completed, step 30")
         await pilot.press("a")
         assert "this pass is not in the model" in await settled(pilot)
 

@@ -25,7 +25,7 @@ def measured() -> PassChart:
 
 def test_each_target_is_told_with_woken_and_working_apart() -> None:
     pass_ = measured()
-    lines = [line.plain for line in target_rows(pass_, story.STOCK, story.mass_at(40), 0.5)]
+    lines = [line.plain for line in target_rows(pass_, story.STOCK, story.mass_at(40), [], 0.5)]
     assert len(lines) == N + 2
     stubborn = next(line for line in lines if str(story.STUBBORN) in line)
     assert "0.600 → 0.550" in stubborn and "sick" in stubborn and "+0.0020  working" in stubborn
@@ -36,14 +36,14 @@ def test_each_target_is_told_with_woken_and_working_apart() -> None:
 def test_an_older_journal_has_no_figures_of_single_heads() -> None:
     pass_ = story.chart_of(iter([*story.beginning("s"), *story.operation(40), *story.ending()])).passes[0]
     assert working(pass_) is None
-    assert "not measured" in target_rows(pass_, story.STOCK, story.mass_at(40), 0.5)[-1].plain
+    assert "not measured" in target_rows(pass_, story.STOCK, story.mass_at(40), [], 0.5)[-1].plain
 
 
 def test_the_short_list_turns_by_pages_around_the_cursor() -> None:
     pass_ = measured()
     pages = set()
     for head in story.STOCK.heads():
-        lines = [line.plain for line in target_list(pass_, story.STOCK, story.mass_at(40), head, 13)]
+        lines = [line.plain for line in target_list(pass_, story.STOCK, story.mass_at(40), [], head, 13)]
         assert len(lines) <= 13 and all(len(line) <= 40 for line in lines)
         pages.add(lines[1].split()[0].lstrip(">"))
         if head in story.TARGETS:

@@ -9,7 +9,9 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from engine.chart import PassChart
+from engine.heads import resting
 from engine.printable import size
+from engine.treatments import named, trains
 from tui.block import Block
 from tui.chartlines import number, plot
 from tui.commands import OPERATE, Command, bindings_of
@@ -28,6 +30,8 @@ from tui.passview import (
     marks,
     offer,
     spreading_line,
+    taken,
+    treatment_of,
     whole,
 )
 from tui.screens.heads import HeadScreen, place
@@ -74,7 +78,7 @@ class OperateScreen(HeadScreen):
         mass = pass_.bos_mass or head_map.bos_mass
         grid.show(
             self.state.view_of(mass, head_map, "stock", name=self.live_view),
-            marks(pass_, mass, head_map.thresholds.bos_sink),
+            marks(pass_, resting(mass, pass_.sink_mass), head_map.thresholds.bos_sink),
             self.state.cursor,
         )
         width = place(self, grid, OTHER_ROWS)
@@ -117,6 +121,8 @@ class OperateScreen(HeadScreen):
         lines = self._figures(pass_)
         checks = check_lines(pass_, max(3, rows // 6))
         height = max(5, rows - len(lines) - len(checks))
+        if not trains(treatment_of(pass_)):
+            return lines
         drawn = plot(curves_of(pass_), width, height, self.surgeon.glyphs)
         lines += [line(*((text, ROLES[role]) for text, role in pieces)) for pieces in drawn]
         return lines + checks
@@ -126,7 +132,9 @@ class OperateScreen(HeadScreen):
         if live.replaying and not pass_.ended:
             return "as it was", STRONG
         if pass_.ended:
-            return f"{OUTCOMES.get(pass_.outcome, pass_.outcome)}, step {pass_.ended.kept_step} kept", STRONG
+            done = treatment_of(pass_)
+            kept = f"step {pass_.ended.kept_step} kept" if trains(done) else named(done)
+            return f"{OUTCOMES.get(pass_.outcome, pass_.outcome)}, {kept}", STRONG
         if pass_.out_of_memory is not None:
             return "out of memory", "$warm bold"
         if not live.alive:
@@ -138,7 +146,7 @@ class OperateScreen(HeadScreen):
         return ("paused", "$warm bold") if pass_.paused else ("operating", STRONG)
 
     def _figures(self, pass_: PassChart) -> list[Line]:
-        """Five lines: state, speed, loss, and what the curves show."""
+        """Five lines: state, speed, loss, and what the curves show; three where nothing is trained."""
         started, live = pass_.started, self.state.live
         left = live.pace.seconds_left(started.steps) if not pass_.ended and not pass_.paused else None
         speed = live.pace.tokens_per_second
@@ -147,6 +155,17 @@ class OperateScreen(HeadScreen):
         time_or_peak: tuple[Part, Part] = ((" left ", QUIET), duration(left) if left is not None else "–")
         if pass_.ended and pass_.ended.peak_memory_bytes:
             time_or_peak = ((" memory peak ", QUIET), size(pass_.ended.peak_memory_bytes))
+        how = treatment_of(pass_)
+        if not trains(how):
+            after = pass_.ended.heldout_perplexity if pass_.ended else newest
+            return [
+                line(f" pass {pass_.number} ", self._state(pass_), (self._memory(), QUIET)),
+                line((f" {named(how)}: no steps, nothing is trained", QUIET)),
+                line(
+                    (" held-out ", QUIET), (number(after) if after else "–", ROLES["heldout"]),
+                    (f"   stock {number(started.heldout_perplexity_stock)}", QUIET),
+                ),
+            ]  # fmt: skip
         return [
             line(f" pass {pass_.number} ", self._state(pass_), (self._memory(), QUIET)),
             line(
@@ -187,13 +206,20 @@ class OperateScreen(HeadScreen):
             return
         woken = pass_.checks[-1].woken if pass_.checks else pass_.cut.woken if pass_.cut else 0
         cut = f", {pass_.cut.woken} at the cut" if pass_.cut else ""
+        logits = taken(pass_, pass_.sink_mass)
+        cut = cut if logits is None else f", logits take {logits:.2f}"
         now = pass_.bos_mass
         here = f"{stock.mass(own):.3f}" + (f" → {now[own.layer][own.head]:.3f}" if now else "")
+        on_logit = pass_.sink_mass[own.layer][own.head] if pass_.sink_mass else 0.0
+        here += f" + {on_logit:.3f}" if on_logit else ""
+        what = "target" if str(own) in pass_.started.target_heads and not on_logit else ""
+        if self.live_view == DRIFT:
+            what = "drift" if on_logit else "view: drift"
         lines = [
             line((" woken o ", QUIET), (f"{woken}/{len(pass_.started.target_heads)}", STRONG), (cut, QUIET)),
             line(
-                (f" {own!s:<8}", STRONG), here, "  target" if str(own) in pass_.started.target_heads else "",
-                ("  view: drift" if self.live_view == DRIFT else "", QUIET),
+                (f" {own!s:<8}", STRONG), here,
+                (f"  {what}" if what else "", QUIET if self.live_view == DRIFT else ""),
             ),
         ]  # fmt: skip
         self.query_one("#legend", Static).update(joined(lines), layout=False)

@@ -11,9 +11,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from engine.errors import InputError
-from tui.figures import QUIET, STRONG, line
+from tui.figures import QUIET, line
 from tui.palette import plain
-from tui.plans import FIELDS, Values, as_plan, read, written
+from tui.plans import FIELDS, Values, as_plan, read, repaced, written
 
 
 class PlanForm(ModalScreen[Values | None]):
@@ -26,17 +26,20 @@ class PlanForm(ModalScreen[Values | None]):
         Binding("up", "app.focus_previous", "previous", show=False),
     ]
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: Values, own: Values) -> None:
         super().__init__()
         self.values = values
+        self.own = own
+        """What suits the patient."""
 
     def compose(self) -> ComposeResult:
         try:
             texts = written(as_plan(self.values, "all"))
         except InputError:  # values from an older journal: begin from the defaults
+            self.values = {}
             texts = written(as_plan({}, "all"))
-        with Vertical(classes="window", id="plan"):
-            yield Static(line(("Plan of the pass", STRONG), ("   ↑↓ move, enter saves, esc drops", QUIET)))
+        with Vertical(classes="window", id="plan") as window:
+            window.border_title = "Plan of the pass   ↑↓ move, enter saves, esc drops"
             for field in FIELDS:
                 with Horizontal(classes="field"):
                     yield Static(line((f" {field.name}", QUIET)), classes="name")
@@ -54,6 +57,7 @@ class PlanForm(ModalScreen[Values | None]):
     def on_input_submitted(self) -> None:
         try:
             values = read({field.name: self.query_one(f"#{field.name}", Input).value for field in FIELDS})
+            values = repaced(values, self.values, self.own)
             as_plan(values, "all")
         except InputError as error:
             self._say(str(error).removeprefix("the plan: "), "$warm")

@@ -8,7 +8,8 @@ from textual.widgets import Static
 
 from engine.chart import PassChart
 from engine.drift import ZoneDrift
-from engine.heads import CLASSES, HeadMap, Rows
+from engine.heads import CLASSES, HeadMap, Rows, resting
+from engine.treatments import named, trains
 from tui.commands import RECORD, TARGET, Command, bindings_of
 from tui.figures import (
     COLD,
@@ -27,7 +28,7 @@ from tui.figures import (
 from tui.grid import TARGET as TARGET_SIGN
 from tui.grid import HeadGrid
 from tui.palette import plain
-from tui.passview import marks
+from tui.passview import marks, taken, treatment_of
 from tui.screens.heads import HeadScreen
 from tui.screens.lines import Sheet
 from tui.screens.windows import Ask
@@ -83,9 +84,10 @@ class RecordScreen(HeadScreen):
         after, limit = self._after(pass_, before), before.thresholds.bos_sink
         chosen = "" if self.state.view == MASS else f", {TITLES[self.state.view]}"
         views = self._views(pass_, before, after)
-        for name, mass in (("before", before.bos_mass), ("after", after)):
+        rests = resting(after, self._sinks(pass_))
+        for name, mass in (("before", resting(before.bos_mass, before.sink_mass)), ("after", rests)):
             grid = self.query_one(f"#{name}", HeadGrid)
-            signs = marks(pass_, after if self.state.difference else mass, limit)
+            signs = marks(pass_, rests if self.state.difference else mass, limit)
             if self.state.difference:  # signs of rising and falling say more than that a target woke
                 signs = {head: sign for head, sign in signs.items() if sign == TARGET_SIGN}
             grid.show(views[name], signs, cursor)
@@ -115,7 +117,7 @@ class RecordScreen(HeadScreen):
         more.styles.height = rows
         if rows:
             t = before.thresholds
-            found = target_rows(pass_, before, after, t.bos_sink), column_rows(pass_, t)
+            found = target_rows(pass_, before, after, self._sinks(pass_), t.bos_sink), column_rows(pass_, t)
             cut = [lines[: rows - 1] + ([line((" …", QUIET))] if len(lines) > rows - 1 else []) for lines in found]
             more.update(joined(side_by_side(cut[0], cut[1], 78)), layout=False)
 
@@ -136,7 +138,7 @@ class RecordScreen(HeadScreen):
     def _list(self, pass_: PassChart, before: HeadMap, after: Rows) -> list[Line]:
         """As many targets as there is room for, from the one under or after the cursor on."""
         rows = max(1, self.app.size.height - 4 - FIGURES)
-        return target_list(pass_, before, after, self.state.cursor, rows)
+        return target_list(pass_, before, after, self._sinks(pass_), self.state.cursor, rows)
 
     def draw_head(self) -> None:
         pass_, before, head = self.shown, self._before(), self.state.cursor
@@ -174,6 +176,11 @@ class RecordScreen(HeadScreen):
         map_ = self.chart.maps.get(f"pass-{pass_.number}")
         return map_.bos_mass if map_ else pass_.bos_mass or before.bos_mass
 
+    def _sinks(self, pass_: PassChart) -> Rows:
+        """What sink logits take after the pass; no rows where no head has one."""
+        map_ = self.chart.maps.get(f"pass-{pass_.number}")
+        return map_.sink_mass if map_ else pass_.sink_mass
+
     def _figures(self, pass_: PassChart, before: HeadMap) -> list[Line]:
         started, ended, cut = pass_.started, pass_.ended, pass_.cut
         assert ended is not None
@@ -186,7 +193,8 @@ class RecordScreen(HeadScreen):
                 change(value, ended.perplexity_after.get(name)),
             ]
         same = started.frozen_sha256_before == ended.frozen_sha256_after
-        cut_woken = f"{cut.woken} at the cut, " if cut else ""
+        logits = taken(pass_, self._sinks(pass_))
+        cut_woken = f"{cut.woken} at the cut, " if cut and logits is None else ""
         spreading = ", ".join(f"H{index}" for index in ended.spreading)
         return [
             _counts(before, map_),
@@ -194,7 +202,7 @@ class RecordScreen(HeadScreen):
                 (" woken      ", QUIET), cut_woken, (f"{ended.woken} of {targets} after", STRONG),
                 ("   working ", QUIET),
                 (f"{started.ablation_loss_stock:.3f} → {ended.ablation_loss_after:.3f}", STRONG),
-                (" nats", QUIET),
+                (" nats", QUIET), (f"   logits take {logits:.3f}" if logits is not None else "", QUIET),
             ),
             line(
                 (" perplexity ", QUIET), ("held-out ", QUIET),
@@ -268,7 +276,7 @@ class RecordScreen(HeadScreen):
             self.surgeon.say("no pass has ended yet")
             return
         after, limit = self._after(pass_, before), before.thresholds.bos_sink
-        self.app.push_screen(Sheet("", lambda _: target_rows(pass_, before, after, limit)))
+        self.app.push_screen(Sheet("", lambda _: target_rows(pass_, before, after, self._sinks(pass_), limit)))
 
     def action_columns(self) -> None:
         pass_, before = self.shown, self._before()
@@ -306,8 +314,14 @@ class RecordScreen(HeadScreen):
 
 def _title(pass_: PassChart) -> str:
     assert pass_.ended is not None
+    ended, done = pass_.ended, treatment_of(pass_)
     state = " undone" if pass_.undone else " accepted" if pass_.accepted else ""
-    return f" after pass {pass_.number}{state}: {pass_.ended.outcome}, step {pass_.ended.kept_step} kept"
+    kept = f"step {ended.kept_step}" + ("" if state else " kept")
+    start = f" pass {pass_.number}{state}" if state else f" after pass {pass_.number}"
+    if done == "reinitialise":
+        return f"{start}: {ended.outcome}, {kept}"
+    outcome = "" if ended.outcome == "completed" else f" {ended.outcome}"
+    return f"{start}: {named(done)}{outcome}, {kept if trains(done) else 'nothing trained'}"
 
 
 def _counts(before: HeadMap, after: HeadMap | None) -> Line:

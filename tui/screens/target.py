@@ -20,7 +20,7 @@ from tui.grid import TARGET as MARK
 from tui.grid import HeadGrid
 from tui.palette import plain
 from tui.paths import complete_path
-from tui.plans import as_plan, plans_of
+from tui.plans import as_plan, patient_values, plans_of
 from tui.screens.heads import HeadScreen, grid_and_panel, place, show_lines
 from tui.screens.lines import LineWindow
 from tui.screens.planform import PlanForm
@@ -292,7 +292,7 @@ class TargetScreen(HeadScreen):
                 self.state.values = values
                 self.draw()
 
-        self.app.push_screen(PlanForm(self.state.plan_values), save)
+        self.app.push_screen(PlanForm(self.state.plan_values, patient_values(self.chart)), save)
 
     def action_forward(self) -> None:
         """Operate, when the targets and the plan are in order; otherwise say what is missing."""

@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from engine.treatments import named
 from tui.commands import TRIAL, bindings_of
 from tui.figures import QUIET, STRONG, WARM, Line, change, joined, line, paragraph
 from tui.palette import fit, plain
@@ -227,7 +228,9 @@ def run_lines(run: Run, row: RunRow, width: int) -> list[Line]:
         return paragraph(f"{run.name}: {run.model}, diagnosed only", width)
     plan, more = run.plans[0], f", then {len(run.plans) - 1} more" * (len(run.plans) > 1)
     steps = f"{plan.steps} steps" if plan.steps else f"{plan.epochs} epochs"
-    cut = "" if plan.reinit else ", not reinitialised"
+    pace = f"{steps}, lr {write(plan.lr)}" if plan.trains else "no training"
+    usual = plan.treatment == "reinitialise" and plan.reinit
+    done = "" if usual else f", {named(plan.treatment, plan.reinit)}"
     corpus = ", ".join(source.rsplit("/", 1)[-1] if source[:1] == "/" else source for source in plan.corpus)
-    words = f"{run.name}: {' '.join(plan.targets.split())}{cut}, {steps}, lr {write(plan.lr)}, on {corpus}{more}"
+    words = f"{run.name}: {' '.join(plan.targets.split())}{done}, {pace}, on {corpus}{more}"
     return paragraph(words, width)
