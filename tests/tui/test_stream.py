@@ -118,6 +118,7 @@ async def test_a_text_is_asked_for_followed_and_stopped(told: Any, workers: list
         assert "the window is ''" in await settled(pilot)
         await pilot.press(*"100", "enter")
         await until(pilot, "loads the patient first")
+        assert "asked" not in await settled(pilot)
         await pilot.press("y")
         await settled(pilot)
         story.append(session, iter([events.WorkerStarted(pid=2), story.LOADED]))

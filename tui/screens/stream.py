@@ -38,6 +38,7 @@ OUTCOMES = {
     "stopped": "stopped; what was read stands, and asking for the same again goes on",
     "out_of_memory": "out of memory: fewer tokens or a smaller window take less",
 }
+ASKED = "asked …"
 STOPPING = "stopping …"
 
 
@@ -127,7 +128,8 @@ class StreamWindow(ModalScreen[None]):
             return f" {plain(chart.progress.what, 60)} …", QUIET
         number = len(chart.streams)
         many = f" text {number - self.back} of {number}" if number > 1 else ""
-        return (f" {self.said}" if self.said else many), QUIET
+        told = self.said if self.said != ASKED or live.alive else ""  # nobody was asked yet
+        return (f" {told}" if told else many), QUIET
 
     # keys
 
@@ -152,7 +154,7 @@ class StreamWindow(ModalScreen[None]):
     def _begin(self, wanted: Wanted | None) -> None:
         if wanted is not None:
             self.back = 0
-            self.say("asked …")
+            self.say(ASKED)
             self.ask("stream", text=wanted.text, window=wanted.window, tokens=wanted.tokens)
 
     def action_stop(self) -> None:
