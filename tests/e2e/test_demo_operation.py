@@ -1,4 +1,4 @@
-"""The demo operation as the README tells it, run by the real program; and what survives a kill."""
+"""The demo operation, on fewer samples and steps than the README tells of; and what survives a kill of the program."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from engine import cli
 from engine.journal import Reader
 from engine.session import Session
 
 PROGRAM = [sys.executable, "-m", "engine"]
-
-
-def headsurgeon(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False, **options)
+PLAN = """
+[[pass]]
+targets = "sick"
+heldout_samples = 16
+check_every = 50
+generate = false
+watch = []
+"""
+"""The demo's own plan, evaluated on fewer samples."""
 
 
 def only_session(root: Path) -> Session:
@@ -28,10 +36,15 @@ def only_session(root: Path) -> Session:
     return Session(folder)
 
 
+def carry_out(*arguments: object) -> None:
+    """Run a command in the tests' own process, which has the libraries loaded."""
+    assert cli.run([*map(str, arguments)]) == 0
+
+
 def operate(root: Path, *arguments: object) -> dict[str, Any]:
     """Operate on the demo's sick heads; the record."""
-    ran = headsurgeon("operate", "demo", "--targets", "sick", "--sessions", root, *arguments)
-    assert ran.returncode == 0, ran.stderr
+    root.with_suffix(".toml").write_text(PLAN, "utf-8")
+    carry_out("operate", "demo", "--plan", root.with_suffix(".toml"), "--sessions", root, *arguments)
     return tomllib.loads(only_session(root).record.read_text("utf-8"))
 
 
@@ -44,7 +57,7 @@ def timeless(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_operation_wakes_the_targets_and_puts_them_to_work(tmp_path: Path) -> None:
-    record = operate(tmp_path, "--steps", 150)
+    record = operate(tmp_path / "demo", "--steps", 100)
     (done,) = record["pass"]
     n = len(done["target_heads"])
     assert n >= 12
@@ -56,12 +69,12 @@ def test_the_operation_wakes_the_targets_and_puts_them_to_work(tmp_path: Path) -
         for drift in ("drift_cut", "drift_training", "drift"):
             assert set(done[drift][zone]) == {"heads", "drifting", "mean", "worst", "worst_head"}
     assert done["drift"]["outside"]["heads"] + done["drift"]["in_band_frozen"]["heads"] + n == 48
-    assert [c["step"] for c in done["check"]] == list(range(25, 151, 25))
+    assert [c["step"] for c in done["check"]] == [50, 100]
     assert record["diagnosis"]["pass-1"]["counts"]["healthy"] > record["diagnosis"]["stock"]["counts"]["healthy"]
 
 
 def test_without_reinitialisation_few_wake(tmp_path: Path) -> None:
-    (done,) = operate(tmp_path, "--no-reinit", "--steps", 100, "--check-every", 100, "--no-generate")["pass"]
+    (done,) = operate(tmp_path / "demo", "--no-reinit", "--steps", 100)["pass"]
     n = len(done["target_heads"])
     assert done["reinit"] is False
     assert done["woken_at_cut"] == 0
@@ -70,25 +83,34 @@ def test_without_reinitialisation_few_wake(tmp_path: Path) -> None:
 
 
 def test_without_reinitialisation_at_the_papers_rate_none_wakes(tmp_path: Path) -> None:
-    few = ("--steps", 50, "--check-every", 50, "--no-generate")
-    (done,) = operate(tmp_path, "--no-reinit", "--lr", "5e-5", *few)["pass"]
+    (done,) = operate(tmp_path / "demo", "--no-reinit", "--lr", "5e-5", "--steps", 50)["pass"]
     assert done["woken"] == 0
 
 
-SHORT = ("--steps", 24, "--check-every", 8, "--micro-batch", 2, "--length", 32, "--no-generate")
+SHORT = ("--steps", 24, "--check-every", 8, "--micro-batch", 2, "--length", 32)
 
 
-def test_killed_in_mid_pass_and_resumed_it_ends_as_the_run_left_alone(tmp_path: Path) -> None:
+def command(root: Path, *arguments: object) -> list[str]:
+    """What starts the real program on a short pass."""
+    plan = root.with_suffix(".toml")
+    plan.write_text(PLAN, "utf-8")
+    words = ("operate", "demo", "--plan", plan, "--sessions", root, *SHORT, *arguments)
+    return [*PROGRAM, *map(str, words)]
+
+
+def test_killed_in_mid_pass_and_resumed_it_ends_as_the_run_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     alone = operate(tmp_path / "alone", *SHORT)
-    command = [*PROGRAM, "operate", "demo", "--targets", "sick", "--sessions", str(tmp_path / "torn"), *map(str, SHORT)]
-    running = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    quiet = {"stderr": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    running = subprocess.Popen(command(tmp_path / "torn"), **quiet)
     session = wait_for_step(tmp_path / "torn", 12)
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
     assert session.holder() is None
-    resumed = headsurgeon("resume", session.folder)
-    assert resumed.returncode == 0, resumed.stderr
-    assert "goes on from step 8" in resumed.stderr
+    capsys.readouterr()
+    carry_out("resume", session.folder)
+    assert "goes on from step 8" in capsys.readouterr().err
     untouched = only_session(tmp_path / "alone")
     assert session.patch(1).read_bytes() == untouched.patch(1).read_bytes()
     torn = tomllib.loads(session.record.read_text("utf-8"))
@@ -123,11 +145,12 @@ def test_a_full_disk_is_one_sentence_and_the_session_goes_on_afterwards(tmp_path
     def small_files() -> None:  # the state of the pass is larger than that
         resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
 
-    ran = headsurgeon("operate", "demo", "--targets", "sick", "--sessions", tmp_path, *SHORT, preexec_fn=small_files)
+    torn = command(tmp_path / "torn")
+    ran = subprocess.run(torn, capture_output=True, text=True, check=False, preexec_fn=small_files)
     assert ran.returncode == 2
     assert "no room left on the disk while writing" in ran.stderr
     assert "Traceback" not in ran.stderr
-    session = only_session(tmp_path)
+    session = only_session(tmp_path / "torn")
     assert sorted(f.name for f in session.folder.iterdir()) == [
         "journal.jsonl",
         "pass-1",
@@ -135,20 +158,19 @@ def test_a_full_disk_is_one_sentence_and_the_session_goes_on_afterwards(tmp_path
         "worker.lock",
     ]
     assert list(session.pass_folder(1).iterdir()) == []
-    assert headsurgeon("resume", session.folder).returncode == 0
+    carry_out("resume", session.folder)
     assert tomllib.loads(session.record.read_text("utf-8"))["pass"][0]["outcome"] == "completed"
 
 
 def test_an_interrupt_is_code_130_and_says_how_to_go_on(tmp_path: Path) -> None:
-    command = [*PROGRAM, "operate", "demo", "--targets", "sick", "--sessions", str(tmp_path), *map(str, SHORT)]
-    command += ["--steps", "2000"]  # so many that it cannot end before it hears of the interrupt
 
     def heed_interrupts() -> None:  # a program that is started in the background inherits that it does not
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
-    running = subprocess.Popen(command, **pipes, text=True, preexec_fn=heed_interrupts)
-    session = wait_for_step(tmp_path, 3)
+    long = command(tmp_path / "torn", "--steps", 2000)  # so many that it cannot end before it hears of the interrupt
+    running = subprocess.Popen(long, **pipes, text=True, preexec_fn=heed_interrupts)
+    session = wait_for_step(tmp_path / "torn", 3)
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130
