@@ -16,9 +16,6 @@ from engine.nn.patch import Patch, apply_patches
 from tests.engine.nn.patients import SPECIAL, tokenizer
 from tests.engine.test_gguf import LLAMA, write
 
-packages = pytest.mark.skipif(
-    not all(importlib.util.find_spec(name) for name in ("gguf", "accelerate")), reason="pip install headsurgeon[real]"
-)
 NAMES = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -51,7 +48,8 @@ def original() -> LlamaForCausalLM:
 @pytest.fixture(scope="module")
 def file(original: LlamaForCausalLM, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All matrices in fp32 but those of the MLP, which are quantised to Q8_0."""
-    gguf = pytest.importorskip("gguf")
+    import gguf
+
     path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(64)
@@ -91,7 +89,6 @@ def file(original: LlamaForCausalLM, tmp_path_factory: pytest.TempPathFactory) -
     return path
 
 
-@packages
 def test_it_is_the_model_that_was_written(file: Path, original: LlamaForCausalLM) -> None:
     patient = load(str(file), device="cpu")
     told = patient.loaded()
@@ -106,7 +103,6 @@ def test_it_is_the_model_that_was_written(file: Path, original: LlamaForCausalLM
             assert torch.equal(loaded, weight), name
 
 
-@packages
 def test_a_patch_on_it_is_written_as_safetensors(file: Path, tmp_path: Path) -> None:
     patient = load(str(file), device="cpu")
     pieces = patient.anatomy.slices(Head(1, 2), "qkvo")
@@ -133,7 +129,6 @@ def test_without_the_packages_it_says_what_to_install(tmp_path: Path, monkeypatc
         load(str(write(tmp_path / "tiny.gguf", LLAMA)), device="cpu")
 
 
-@packages
 def test_a_file_cut_short_is_one_sentence(file: Path, tmp_path: Path) -> None:
     short = tmp_path / "short.gguf"
     short.write_bytes(file.read_bytes()[:-5000])
