@@ -3,7 +3,6 @@ GGUF only, never remote code."""
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from engine.checkpoint import read_header, weight_files, weights_sha256
 from engine.errors import InputError
 from engine.files import require_space
 from engine.gguf import is_gguf, read_gguf
+from engine.nn.packed import begin_as_told, require_gguf, unmark
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _FEW_PARAMETERS = 20_000_000
@@ -218,8 +218,12 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
         raise InputError(
             f"{source} does not fit: {offloaded[0]} and {len(offloaded) - 1} more tensors were left out of memory"
         )
+    stored = ""
     if packed:
+        header = read_gguf(folder)
+        stored = header.stored
         unmark(model)
+        begin_as_told(tokenizer, header.metadata.get("tokenizer.ggml.add_bos_token"))
     nn.Module.to(model, chosen)
     model.eval()
     model.requires_grad_(False)
@@ -227,29 +231,8 @@ def load(source: str, device: str = "auto", dtype: str = "auto") -> Patient:
     if chosen.type == "cpu" and anatomy.total_parameters < _FEW_PARAMETERS:
         torch.set_num_threads(1)  # matrices this small run several times slower on more threads
     context, why_not = context_of(folder, config), untrainable(config)
-    stored = read_gguf(folder).stored if packed else ""
     digest = weights_sha256(folder)
     return Patient(source, folder, revision, digest, model, tokenizer, anatomy, context, why_not, stored)
-
-
-def require_gguf(source: str) -> None:
-    """What transformers reads GGUF files with.
-
-    Raises:
-        InputError: it is not installed.
-    """
-    if not all(importlib.util.find_spec(name) for name in ("gguf", "accelerate")):
-        raise InputError(
-            f"{source} is a GGUF file, and what reads those is not installed: pip install headsurgeon[real]"
-        )
-
-
-def unmark(model: Any) -> None:
-    """A model dequantised from GGUF still calls itself quantised, and would refuse to be saved."""
-    model.is_quantized, model.hf_quantizer = False, None
-    for name in ("quantization_config", "_pre_quantization_dtype"):
-        if hasattr(model.config, name):
-            delattr(model.config, name)
 
 
 @contextmanager

@@ -11,8 +11,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 
 from engine.errors import InputError
 from engine.heads import Head
-from engine.nn.load import load
+from engine.nn.load import dequantised, load
 from engine.nn.patch import Patch, apply_patches
+from engine.nn.tokens import start_ids
 from tests.engine.nn.patients import SPECIAL, tokenizer
 from tests.engine.test_gguf import LLAMA, write
 
@@ -45,12 +46,14 @@ def original() -> LlamaForCausalLM:
     return LlamaForCausalLM(config).eval()
 
 
-@pytest.fixture(scope="module")
-def file(original: LlamaForCausalLM, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All matrices in fp32 but those of the MLP, which are quantised to Q8_0."""
+def packed(original: LlamaForCausalLM, path: Path, begins: bool = False) -> Path:
+    """All matrices in fp32 but those of the MLP, which are quantised to Q8_0.
+
+    Args:
+        begins: the first token stands before every text
+    """
     import gguf
 
-    path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(64)
     writer.add_block_count(2)
@@ -60,14 +63,16 @@ def file(original: LlamaForCausalLM, tmp_path_factory: pytest.TempPathFactory) -
     writer.add_head_count_kv(2)
     writer.add_rope_dimension_count(8)
     writer.add_layer_norm_rms_eps(1e-6)
-    words = tokenizer().convert_ids_to_tokens(range(259))
-    words.append(words[4] + words[5])
+    words = tokenizer().convert_ids_to_tokens(range(258))
+    merged = [(words[4], words[5]), (words[6], words[7])]  # transformers 5.0 cannot read a list of one
+    words += [one + other for one, other in merged]
     writer.add_tokenizer_model("gpt2")
     writer.add_token_list(words)
     writer.add_token_types([3 if word in SPECIAL else 1 for word in words])
-    writer.add_token_merges([f"{words[4]} {words[5]}"])
+    writer.add_token_merges([" ".join(pair) for pair in merged])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
+    writer.add_add_bos_token(begins)
     for name, weight in original.state_dict().items():
         if name == "lm_head.weight":
             continue
@@ -89,6 +94,11 @@ def file(original: LlamaForCausalLM, tmp_path_factory: pytest.TempPathFactory) -
     return path
 
 
+@pytest.fixture(scope="module")
+def file(original: LlamaForCausalLM, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return packed(original, tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+
+
 def test_it_is_the_model_that_was_written(file: Path, original: LlamaForCausalLM) -> None:
     patient = load(str(file), device="cpu")
     told = patient.loaded()
@@ -101,6 +111,16 @@ def test_it_is_the_model_that_was_written(file: Path, original: LlamaForCausalLM
             assert 0 < (loaded - weight).abs().max() <= weight.abs().max() / 127
         else:
             assert torch.equal(loaded, weight), name
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_the_first_token_stands_before_texts_where_the_file_says_so(
+    original: LlamaForCausalLM, tmp_path: Path, begins: bool
+) -> None:
+    patient = load(str(packed(original, tmp_path / "tiny.gguf", begins)), device="cpu")
+    assert start_ids(patient.tokenizer) == ([1] if begins else [])
+    with dequantised(tmp_path / "tiny.gguf", "float32", tmp_path / "out") as folder:  # what `apply` writes from
+        assert AutoTokenizer.from_pretrained(folder)("a text")["input_ids"] == patient.ids("a text").tolist()
 
 
 def test_a_patch_on_it_is_written_as_safetensors(file: Path, tmp_path: Path) -> None:
@@ -118,8 +138,6 @@ def test_a_patch_on_it_is_written_as_safetensors(file: Path, tmp_path: Path) -> 
             if piece.tensor == name:
                 expected.narrow(piece.dim, piece.start, piece.stop - piece.start).fill_(0.5)
         assert torch.equal(again.get_parameter(name), expected), name
-    words = "a text"
-    assert AutoTokenizer.from_pretrained(tmp_path / "out")(words)["input_ids"] == patient.ids(words).tolist()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
