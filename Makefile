@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
+MEMORY := test_the_estimate_is_within_a_fifth_of_what_a_pass_takes
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
@@ -32,11 +33,12 @@ lint: venv
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Whatever touches a model, on the lowest supported torch and transformers, in an environment of its own.
+# Whatever touches a model, on the lowest supported torch and transformers, in an environment of its own. Not the memory
+# of a process there: what is installed may be a torch built for CUDA, whose libraries alone take 0.3 GB more.
 oldest:
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check -e '.[dev]' 'torch==2.9.0' 'transformers==5.0.0'
-	$(OLDEST)/bin/pytest tests/engine/nn
+	$(OLDEST)/bin/pytest tests/engine/nn --deselect tests/engine/nn/test_memory.py::$(MEMORY)
 
 # Rebuilds the demo patient from public texts: most of an hour, needs apt-get to fetch them.
 demo: venv
