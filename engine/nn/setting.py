@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from torch import Tensor
@@ -22,7 +23,7 @@ from engine.nn.tokens import start_ids
 from engine.plan import Plan
 from engine.preflight import TOLERANCE, change_words, memory_bytes, what_fits
 from engine.probes import Probe
-from engine.targets import Model, resolve
+from engine.targets import Heads, Model, resolve, zones
 
 
 @dataclass
@@ -49,6 +50,17 @@ class Setting:
     def probe_ids(self) -> list[Tensor]:
         """The probes as the patient reads them now, with its placeholder if it has one  # (T,) each"""
         return [text.ids for text in tokenized(self.patient, self.probes)]
+
+    @property
+    def patch(self) -> Path:
+        """Where the slices that are kept will lie."""
+        return self.folder / "best.safetensors"
+
+    @cached_property
+    def zones(self) -> tuple[Heads, Heads, Heads]:
+        """Targets, in-band frozen and outside; targets of earlier passes are in neither of the last two."""
+        earlier = frozenset(Head.parse(name) for patch in self.earlier for name in patch.about["target_heads"])
+        return zones(self.targets, Model.of(self.stock), earlier)
 
     @property
     def per_step(self) -> int:

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from engine.heads import Head
 from engine.nn.attention import statistics
 from engine.nn.load import Patient, load
-from engine.nn.operate import learning_rate
 from engine.nn.slices import Slices, write_values
+from engine.nn.training import learning_rate
 from engine.nn.vitals import token_losses
 from tests.engine.nn.patients import make_patient
 
