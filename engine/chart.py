@@ -71,18 +71,19 @@ class PassChart:
         return min(self.checks, key=lambda c: c.heldout_perplexity, default=None)
 
     @property
+    def newest(self) -> events.Check | events.Cut | None:
+        """The last look at the model in this pass."""
+        return self.checks[-1] if self.checks else self.cut
+
+    @property
     def bos_mass(self) -> Rows | None:
         """BOS mass as last seen in this pass."""
-        if self.checks:
-            return self.checks[-1].bos_mass
-        return self.cut.bos_mass if self.cut else None
+        return self.newest.bos_mass if self.newest else None
 
     @property
     def sink_mass(self) -> Rows:
         """What sink logits take, as last seen in this pass; no rows where no head has one."""
-        if self.checks:
-            return self.checks[-1].sink_mass
-        return self.cut.sink_mass if self.cut else []
+        return self.newest.sink_mass if self.newest else []
 
     @property
     def seconds_per_step(self) -> float:

@@ -22,6 +22,8 @@ from engine import events
 from engine.errors import InputError
 from engine.journal import Writer, append_command, now
 
+PATCH = "best.safetensors"
+"""The slices that a pass kept, in its folder."""
 PROTOCOL = "protocol.toml"
 """What makes a folder of sessions a trial."""
 
@@ -71,7 +73,7 @@ class Session:
         return self.folder / f"pass-{number}"
 
     def patch(self, number: int) -> Path:
-        return self.pass_folder(number) / "best.safetensors"
+        return self.pass_folder(number) / PATCH
 
     def send(self, command: str, /, **values: Any) -> None:
         """Ask the worker for something."""

@@ -114,20 +114,15 @@ def plan_lines(state: State, width: int, key: Callable[[str], str]) -> list[Line
         plan = as_plan(state.plan_values, "all")
     except InputError as error:
         return [line((f" {plain(str(error), width - 1)}", WARM))]
-    corpus = ", ".join(Path(source).name for source in plan.corpus)
-    length = f"{plan.steps} steps" if plan.steps else f"{plan.epochs} epochs"
+    names = ", ".join(Path(source).name for source in plan.corpus)
+    corpus = row("corpus", plain(names, width - 12) if names else (f"none yet — {key('plan')} names one", WARM))
     if not plan.trains:
-        return [
-            row("corpus", plain(corpus, width - 12) if corpus else (f"none yet — {key('plan')} names one", WARM)),
-            row(
-                "treatment",
-                (named(plan.treatment), STRONG),
-                "  nothing is trained" if plan.treatment == "prune" else "",
-            ),
-        ]
+        still = "  nothing is trained" if plan.treatment == "prune" else ""
+        return [corpus, row("treatment", (named(plan.treatment), STRONG), still)]
+    length = f"{plan.steps} steps" if plan.steps else f"{plan.epochs} epochs"
     patience = f", patience {plan.patience}" if plan.patience else ""
     return [
-        row("corpus", plain(corpus, width - 12) if corpus else (f"none yet — {key('plan')} names one", WARM)),
+        corpus,
         row("plan", f"{length}, lr {write(plan.lr)}, seed {plan.seed}"),
         row("batch", f"{plan.micro_batch} × {plan.accumulate} samples of {plan.length} tokens"),
         row("checks", f"every {plan.check_every} steps{patience}"),

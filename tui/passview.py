@@ -70,9 +70,7 @@ def treatment_of(pass_: PassChart) -> str:
 
 def heldout(pass_: PassChart) -> float | None:
     """The newest held-out perplexity."""
-    if pass_.checks:
-        return pass_.checks[-1].heldout_perplexity
-    return pass_.cut.heldout_perplexity if pass_.cut else None
+    return pass_.newest.heldout_perplexity if pass_.newest else None
 
 
 def epoch(pass_: PassChart) -> str:

@@ -54,7 +54,7 @@ class Running:
     slices: Slices
     originals: dict[str, Tensor]
     optimizer: torch.optim.Optimizer
-    cut: events.Cut | None
+    cut: events.Cut
     progress: Progress = field(default_factory=Progress)
     best: dict[str, Tensor] = field(default_factory=dict)
     """Slices of the best check so far."""
@@ -84,17 +84,18 @@ def operate(
     slices = Slices(patient, setting.targets, plan.touched)
     group = {"params": list(slices.masters().values())}  # of a treatment that trains nothing there may be none
     optimizer = torch.optim.AdamW([group], lr=plan.lr, weight_decay=0.0)
-    run = Running(setting, slices, slices.values(), optimizer, interrupted)
-    if run.cut is None:
+    originals = slices.values()
+    if interrupted is None:
         make_room(setting)
         yield (yield from stages.started(setting, slices))
         slices.cut(plan, levels(patient, setting.probe_ids()) if plan.treatment == "sink_logit" else None)
         if plan.treatment == "placeholder":
             stand_before(patient)
-        run.cut = yield from stages.cut(setting)
+        run = Running(setting, slices, originals, optimizer, (yield from stages.cut(setting)))
         yield run.cut
         yield save(run)
     else:
+        run = Running(setting, slices, originals, optimizer, interrupted)
         run.progress, run.best = load_state(run.state, slices.masters(), optimizer)
         slices.write_back()
         if plan.treatment == "placeholder":
@@ -102,11 +103,11 @@ def operate(
         yield events.Resumed(number=setting.number, step=run.progress.step)
     try:
         with slices.training():
-            yield from train(run, run.cut, inbox, answer)
+            yield from train(run, inbox, answer)
     except Failure:
         take_off(patient, patch(run, run.originals))  # as a resume expects to find it, in this process or another
         raise
-    yield from finish(run, run.cut)
+    yield from finish(run)
 
 
 def make_room(setting: Setting) -> None:
@@ -120,7 +121,7 @@ def make_room(setting: Setting) -> None:
 # -- the steps
 
 
-def train(run: Running, cut: events.Cut, inbox: Inbox, answer: Answer) -> Iterator[events.Event]:
+def train(run: Running, inbox: Inbox, answer: Answer) -> Iterator[events.Event]:
     """Step after step until the outcome is known."""
     p = run.progress
     order = Order(len(run.setting.corpus.train), run.setting.plan.seed)
@@ -133,7 +134,7 @@ def train(run: Running, cut: events.Cut, inbox: Inbox, answer: Answer) -> Iterat
         p.outcome = outcome(run, asked)
         plan = run.setting.plan
         if p.outcome or asked == "check" or p.step % plan.check_every == 0:
-            yield check(run, cut)
+            yield check(run)
             if not p.outcome and plan.patience and p.checks_since_best >= plan.patience:
                 p.outcome = "patience"
             yield save(run)
@@ -286,10 +287,10 @@ def change(run: Running, values: dict[str, Any]) -> Iterator[events.Event]:
 # -- checks, what is kept, and the end
 
 
-def check(run: Running, cut: events.Cut) -> events.Check:
+def check(run: Running) -> events.Check:
     """Evaluate, and keep the slices where they are the best so far."""
     p = run.progress
-    found = stages.check(run.setting, p, cut)
+    found = stages.check(run.setting, p, run.cut)
     p.checks_since_best = 0 if found.best else p.checks_since_best + 1
     if found.best:
         p.best_perplexity, p.best_step, run.best = found.heldout_perplexity, p.step, run.slices.values()
@@ -319,7 +320,7 @@ def patch(run: Running, values: dict[str, Tensor]) -> Patch:
     return Patch(values, run.originals, about)
 
 
-def finish(run: Running, cut: events.Cut) -> Iterator[events.Event]:
+def finish(run: Running) -> Iterator[events.Event]:
     """Put the slices that are kept into the model and on the disk, and measure what came of them."""
     p, s = run.progress, run.setting
     kept = p.step if p.outcome == "stopped_last" else p.best_step
@@ -327,4 +328,4 @@ def finish(run: Running, cut: events.Cut) -> Iterator[events.Event]:
         run.slices.put(run.best)
     size = save_patch(s.patch, patch(run, run.slices.values()))
     yield events.Saved(number=s.number, step=kept, file=f"{s.folder.name}/{s.patch.name}", bytes=size)
-    yield (yield from stages.ended(s, run.slices, p, cut, kept))
+    yield (yield from stages.ended(s, run.slices, p, run.cut, kept))

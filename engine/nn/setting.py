@@ -23,6 +23,7 @@ from engine.nn.tokens import start_ids
 from engine.plan import Plan
 from engine.preflight import TOLERANCE, change_words, memory_bytes, what_fits
 from engine.probes import Probe
+from engine.session import PATCH
 from engine.targets import Heads, Model, resolve, zones
 
 
@@ -54,7 +55,7 @@ class Setting:
     @property
     def patch(self) -> Path:
         """Where the slices that are kept will lie."""
-        return self.folder / "best.safetensors"
+        return self.folder / PATCH
 
     @cached_property
     def zones(self) -> tuple[Heads, Heads, Heads]:

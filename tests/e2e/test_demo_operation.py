@@ -41,10 +41,16 @@ def carry_out(*arguments: object) -> None:
     assert cli.run([*map(str, arguments)]) == 0
 
 
+def operation(root: Path, *arguments: object) -> tuple[object, ...]:
+    """The words of the command line that operate on the demo's sick heads."""
+    plan = root.with_suffix(".toml")
+    plan.write_text(PLAN, "utf-8")
+    return ("operate", "demo", "--plan", plan, "--sessions", root, *arguments)
+
+
 def operate(root: Path, *arguments: object) -> dict[str, Any]:
     """Operate on the demo's sick heads; the record."""
-    root.with_suffix(".toml").write_text(PLAN, "utf-8")
-    carry_out("operate", "demo", "--plan", root.with_suffix(".toml"), "--sessions", root, *arguments)
+    carry_out(*operation(root, *arguments))
     return tomllib.loads(only_session(root).record.read_text("utf-8"))
 
 
@@ -92,10 +98,7 @@ SHORT = ("--steps", 24, "--check-every", 8, "--micro-batch", 2, "--length", 32)
 
 def command(root: Path, *arguments: object) -> list[str]:
     """What starts the real program on a short pass."""
-    plan = root.with_suffix(".toml")
-    plan.write_text(PLAN, "utf-8")
-    words = ("operate", "demo", "--plan", plan, "--sessions", root, *SHORT, *arguments)
-    return [*PROGRAM, *map(str, words)]
+    return [*PROGRAM, *map(str, operation(root, *SHORT, *arguments))]
 
 
 def test_killed_in_mid_pass_and_resumed_it_ends_as_the_run_left_alone(

@@ -118,11 +118,11 @@ class OperateScreen(HeadScreen):
         return super().status()
 
     def _panel(self, pass_: PassChart, width: int, rows: int) -> list[Line]:
+        if not trains(treatment_of(pass_)):
+            return self._still(pass_)
         lines = self._figures(pass_)
         checks = check_lines(pass_, max(3, rows // 6))
         height = max(5, rows - len(lines) - len(checks))
-        if not trains(treatment_of(pass_)):
-            return lines
         drawn = plot(curves_of(pass_), width, height, self.surgeon.glyphs)
         lines += [line(*((text, ROLES[role]) for text, role in pieces)) for pieces in drawn]
         return lines + checks
@@ -145,8 +145,23 @@ class OperateScreen(HeadScreen):
             return "waiting for the worker", "$warm bold"
         return ("paused", "$warm bold") if pass_.paused else ("operating", STRONG)
 
+    def _first_line(self, pass_: PassChart) -> Line:
+        return line(f" pass {pass_.number} ", self._state(pass_), (self._memory(), QUIET))
+
+    def _still(self, pass_: PassChart) -> list[Line]:
+        """Three lines of a pass that trains nothing."""
+        after = pass_.ended.heldout_perplexity if pass_.ended else heldout(pass_)
+        return [
+            self._first_line(pass_),
+            line((f" {named(treatment_of(pass_))}: no steps, nothing is trained", QUIET)),
+            line(
+                (" held-out ", QUIET), (number(after) if after else "–", ROLES["heldout"]),
+                (f"   stock {number(pass_.started.heldout_perplexity_stock)}", QUIET),
+            ),
+        ]  # fmt: skip
+
     def _figures(self, pass_: PassChart) -> list[Line]:
-        """Five lines: state, speed, loss, and what the curves show; three where nothing is trained."""
+        """Five lines: state, speed, loss, and what the curves show."""
         started, live = pass_.started, self.state.live
         left = live.pace.seconds_left(started.steps) if not pass_.ended and not pass_.paused else None
         speed = live.pace.tokens_per_second
@@ -155,19 +170,8 @@ class OperateScreen(HeadScreen):
         time_or_peak: tuple[Part, Part] = ((" left ", QUIET), duration(left) if left is not None else "–")
         if pass_.ended and pass_.ended.peak_memory_bytes:
             time_or_peak = ((" memory peak ", QUIET), size(pass_.ended.peak_memory_bytes))
-        how = treatment_of(pass_)
-        if not trains(how):
-            after = pass_.ended.heldout_perplexity if pass_.ended else newest
-            return [
-                line(f" pass {pass_.number} ", self._state(pass_), (self._memory(), QUIET)),
-                line((f" {named(how)}: no steps, nothing is trained", QUIET)),
-                line(
-                    (" held-out ", QUIET), (number(after) if after else "–", ROLES["heldout"]),
-                    (f"   stock {number(started.heldout_perplexity_stock)}", QUIET),
-                ),
-            ]  # fmt: skip
         return [
-            line(f" pass {pass_.number} ", self._state(pass_), (self._memory(), QUIET)),
+            self._first_line(pass_),
             line(
                 (" step ", QUIET), (f"{pass_.step}", STRONG), f" of {started.steps}",
                 (f"   epoch {epoch(pass_)}", QUIET), (f"   lr {last.lr:.1e}" if last else "", QUIET),
@@ -204,7 +208,7 @@ class OperateScreen(HeadScreen):
         pass_, stock, own = self.shown, self.chart.stock, self.state.cursor
         if pass_ is None or stock is None or self.state.asked:
             return
-        woken = pass_.checks[-1].woken if pass_.checks else pass_.cut.woken if pass_.cut else 0
+        woken = pass_.newest.woken if pass_.newest else 0
         cut = f", {pass_.cut.woken} at the cut" if pass_.cut else ""
         logits = taken(pass_, pass_.sink_mass)
         cut = cut if logits is None else f", logits take {logits:.2f}"
