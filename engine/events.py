@@ -6,12 +6,12 @@ Everything that a record or a screen shows is in some event, so the journal alon
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from engine.drift import Drift, ZoneDrift
+from engine.drift import Drift
 from engine.generation import Continuation
-from engine.heads import HeadMap, Rows, known
+from engine.heads import HeadMap, Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -469,36 +469,3 @@ class Closed(Event):
     """The worker left in order."""
 
     kind: ClassVar[str] = "closed"
-
-
-KINDS: dict[str, type[Event]] = {event.kind: event for event in Event.__subclasses__()}
-
-
-def to_dict(event: Event) -> dict[str, Any]:
-    """Plain values for one journal line, ``kind`` first."""
-    return {"kind": event.kind, **asdict(event)}
-
-
-def from_dict(data: dict[str, Any]) -> Event | None:
-    """Inverse of ``to_dict``. Unknown fields are dropped; an unknown kind, or a line that lacks a
-    field or holds something else in it, gives None: a newer program wrote it."""
-    type_ = KINDS.get(str(data.get("kind")))
-    if type_ is None:
-        return None
-    values = known(type_, data)
-    try:
-        for name, value in values.items():
-            if name == "head_map":
-                values[name] = HeadMap.from_dict(value)
-            elif name in ("drift", "drift_training"):
-                zones = known(Drift, value).items()
-                values[name] = Drift(**{zone: ZoneDrift(**known(ZoneDrift, figures)) for zone, figures in zones})
-            elif name == "corpus":
-                values[name] = [CorpusSource(**known(CorpusSource, source)) for source in value]
-            elif name == "continuations":
-                values[name] = [Continuation(**known(Continuation, written)) for written in value]
-            elif name in ("zone_layers", "zone_heads"):
-                values[name] = (int(value[0]), int(value[1]))
-        return type_(**values)
-    except (TypeError, KeyError, AttributeError, IndexError, ValueError):
-        return None

@@ -9,14 +9,49 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from engine import events
+from engine.drift import Drift, ZoneDrift
 from engine.errors import InputError
 from engine.files import disk_full
+from engine.generation import Continuation
+from engine.heads import HeadMap, known
+
+KINDS: dict[str, type[events.Event]] = {event.kind: event for event in events.Event.__subclasses__()}
+
+
+def to_dict(event: events.Event) -> dict[str, Any]:
+    """Plain values for one journal line, ``kind`` first."""
+    return {"kind": event.kind, **asdict(event)}
+
+
+def from_dict(data: dict[str, Any]) -> events.Event | None:
+    """Inverse of ``to_dict``. Unknown fields are dropped; an unknown kind, or a line that lacks a
+    field or holds something else in it, gives None: a newer program wrote it."""
+    type_ = KINDS.get(str(data.get("kind")))
+    if type_ is None:
+        return None
+    values = known(type_, data)
+    try:
+        for name, value in values.items():
+            if name == "head_map":
+                values[name] = HeadMap.from_dict(value)
+            elif name in ("drift", "drift_training"):
+                zones = known(Drift, value).items()
+                values[name] = Drift(**{zone: ZoneDrift(**known(ZoneDrift, figures)) for zone, figures in zones})
+            elif name == "corpus":
+                values[name] = [events.CorpusSource(**known(events.CorpusSource, source)) for source in value]
+            elif name == "continuations":
+                values[name] = [Continuation(**known(Continuation, written)) for written in value]
+            elif name in ("zone_layers", "zone_heads"):
+                values[name] = (int(value[0]), int(value[1]))
+        return type_(**values)
+    except (TypeError, KeyError, AttributeError, IndexError, ValueError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -68,7 +103,7 @@ class Reader:
     def entries(self) -> Iterator[Entry]:
         """Entries appended since the last call, in order."""
         for line in self.tail.lines():
-            event = events.from_dict(line)
+            event = from_dict(line)
             if event is not None and isinstance(line.get("seq"), int):
                 yield Entry(line["seq"], str(line.get("time", "")), event)
 
@@ -90,7 +125,7 @@ class Writer:
             ValueError: a number is not finite; no NaN ever reaches a journal.
         """
         entry = Entry(self.seq + 1, now(), event)
-        line = _line({"seq": entry.seq, "time": entry.time, **events.to_dict(event)})
+        line = _line({"seq": entry.seq, "time": entry.time, **to_dict(event)})
         torn, self.torn = self.torn, True  # should the disk be full, the next line begins anew
         _write(self.file, self.path, b"\n" + line if torn else line)
         self.torn, self.seq = False, entry.seq

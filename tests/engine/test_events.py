@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import events
-from engine.events import KINDS, from_dict, to_dict
+from engine.journal import KINDS, from_dict, to_dict
 from tests.engine import story
 
 EVERY_KIND = [

@@ -12,6 +12,7 @@ from engine import events
 from engine.errors import Failure, InputError
 from engine.files import sha256_of
 from engine.heads import HeadMap
+from engine.journal import to_dict
 from engine.nn import training
 from engine.nn.attention import measure
 from engine.nn.load import Patient, load
@@ -59,7 +60,7 @@ def of_kind(found: list[events.Event], kind: type) -> list[Any]:
 
 def timeless(found: list[events.Event]) -> list[dict[str, Any]]:
     measured = ("seconds", "peak_memory_bytes")
-    return [{k: v for k, v in events.to_dict(e).items() if k not in measured} for e in found]
+    return [{k: v for k, v in to_dict(e).items() if k not in measured} for e in found]
 
 
 def test_a_pass_tells_its_story_in_order(folder: Path, corpus: Path, tmp_path: Path) -> None:
