@@ -138,6 +138,8 @@ def test_a_patch_on_it_is_written_as_safetensors(file: Path, tmp_path: Path) -> 
             if piece.tensor == name:
                 expected.narrow(piece.dim, piece.start, piece.stop - piece.start).fill_(0.5)
         assert torch.equal(again.get_parameter(name), expected), name
+    words = "a text"
+    assert AutoTokenizer.from_pretrained(tmp_path / "out")(words)["input_ids"] == patient.ids(words).tolist()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
